@@ -1,0 +1,1 @@
+//! The library that CoreCLR loads.

@@ -1,0 +1,10 @@
+//! The words of the profiler: units, kinds, reasons and limits. No I/O, no allocation, no dependency.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod limits;
+mod reason;
+mod state;
+
+pub use reason::{EndReason, Loss};
+pub use state::{FrameKind, ThreadState};

@@ -1,0 +1,29 @@
+//! Every limit of the profiler, in one place, with its unit and its reason.
+
+/// Deepest stack that is kept, in frames; deeper ones keep their leaf and root ends.
+/// 512 covers deep recursion of real services, and a sample stays one page.
+pub const FRAMES_MAX: usize = 512;
+/// Frames at the root end of a truncated stack: enough to see which request or thread it was.
+pub const ROOT_FRAMES_MAX: usize = 64;
+/// Samples that can wait between the handlers and the engine. At 4 KiB each the ring is 4 MiB of
+/// address space, touched only as far as it fills.
+pub const RING_SLOTS: usize = 1024;
+/// Threads tracked at once. A record is 128 bytes of address space, touched when used.
+pub const THREADS_MAX: usize = 65_536;
+/// A thread name's length in bytes, UTF-8; longer ones are cut.
+pub const THREAD_NAME_BYTES_MAX: usize = 128;
+/// Threads that the scan sampler may pass over in a tick before it gives up.
+pub const SCAN_SKIPS_MAX: usize = 64;
+/// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.
+pub const STACKS_MAX: usize = 200_000;
+/// Distinct functions whose names are kept.
+pub const FUNCTIONS_MAX: usize = 200_000;
+/// Length of a function's display name in bytes; longer ones are cut.
+pub const FUNCTION_NAME_BYTES_MAX: usize = 1024;
+/// Recursion in a metadata signature; deeper types are shown as `…`.
+pub const SIGNATURE_DEPTH_MAX: usize = 16;
+/// Native modules whose unwind data is prepared.
+pub const NATIVE_MODULES_MAX: usize = 1024;
+
+const _: () = assert!(ROOT_FRAMES_MAX < FRAMES_MAX, "a truncated stack must keep leaf frames too");
+const _: () = assert!(RING_SLOTS.is_power_of_two(), "the ring masks its positions");

@@ -1,0 +1,5 @@
+//! All that may run in a signal handler.
+#![no_std]
+
+pub mod rule;
+pub mod table;
