@@ -12,6 +12,9 @@ pub const RING_SLOTS: usize = 1024;
 pub const THREADS_MAX: usize = 65_536;
 /// A thread name's length in bytes, UTF-8; longer ones are cut.
 pub const THREAD_NAME_BYTES_MAX: usize = 128;
+/// CPU time that a thread may have used before it is known and still be charged with it, in
+/// nanoseconds: the start of a thread takes some 100 µs. More was done for somebody else.
+pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.
