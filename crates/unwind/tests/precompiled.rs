@@ -6,7 +6,9 @@ mod r2r;
 use std::path::{Path, PathBuf};
 
 use r2r::{Function, Image, Truth, Unwind};
+use signal::epilogue::epilogue;
 use signal::rule::{Cfa, Rule, SavedBp};
+use unwind::managed::instruction::{Instruction, Kind};
 use unwind::managed::{Method, Shape};
 
 /// Base libraries to check: those that the rig installed, and those that the variable names
@@ -125,6 +127,84 @@ fn check_function(
     ));
 }
 
+#[derive(Default)]
+struct Epilogues {
+    instructions: usize,
+    right: usize,
+    returns: usize,
+    /// Jumps at the end of an epilogue that look like ordinary ones when the walker stands on them.
+    bare_jumps: usize,
+    wrong: Vec<String>,
+}
+
+/// Follows each epilogue through a function and compares at each of its instructions.
+fn check_epilogues(image: &Image) -> Epilogues {
+    let mut tally = Epilogues::default();
+    for function in &image.functions {
+        let code = image.code(function.begin, function.end);
+        let unwind = image.unwind(*function);
+        let whole = unwind.at(code.len());
+        // The truth inside an epilogue: what was still on the stack one instruction before, less
+        // what that took off.
+        let mut truth: Option<Truth> = None;
+        let mut at = unwind.prologue;
+        while let Some(next) = Instruction::decode(&code[at..]) {
+            let rule = epilogue(&code[at..]);
+            if let (None, Some(_), Kind::EndsFlow) = (rule, truth, next.kind) {
+                tally.bare_jumps += 1;
+            }
+            let Some(rule) = rule else {
+                truth = None;
+                at += next.len;
+                continue;
+            };
+            let now = truth.unwrap_or(whole);
+            let bp = match rule.bp {
+                SavedBp::Same => now.bp.is_none(),
+                SavedBp::AtCfa(offset) => now.bp == Some(offset),
+                SavedBp::Unknown => false,
+            };
+            let cfa = match rule.cfa {
+                Cfa::Sp(size) => size == now.size,
+                Cfa::Bp(16) => now == whole && now.bp == Some(-16),
+                _ => false,
+            };
+            tally.instructions += 1;
+            tally.right += usize::from(bp && cfa);
+            tally.returns += usize::from(code[at] == 0xc3);
+            if !(bp && cfa) {
+                let end = code.len().min(at + 32);
+                let bytes = &code[at..end];
+                tally
+                    .wrong
+                    .push(format!("{:#x} +{at}: {bytes:02x?} {rule:?} {now:?}", function.begin));
+            }
+            truth = after(&code[at..], now);
+            at += next.len;
+        }
+    }
+    tally
+}
+
+/// What is on the stack behind an instruction of an epilogue.
+fn after(code: &[u8], before: Truth) -> Option<Truth> {
+    let Truth { size, bp } = before;
+    match code {
+        [0x5d, ..] => Some(Truth { size: size - 8, bp: None }),
+        [0x58..=0x5f, ..] | [0x41, 0x58..=0x5f, ..] => Some(Truth { size: size - 8, bp }),
+        [0x48, 0x83, 0xc4, imm, ..] => Some(Truth { size: size - i32::from(*imm), bp }),
+        [0x48, 0x81, 0xc4, a, b, c, d, ..] => {
+            Some(Truth { size: size - i32::from_le_bytes([*a, *b, *c, *d]), bp })
+        }
+        // lea rsp, [rbp + disp]: the frame pointer is 16 below the CFA.
+        [0x48, 0x8d, 0x65, disp, ..] => Some(Truth { size: 16 - i32::from(*disp as i8), bp }),
+        [0x48, 0x8d, 0xa5, a, b, c, d, ..] => {
+            Some(Truth { size: 16 - i32::from_le_bytes([*a, *b, *c, *d]), bp })
+        }
+        _ => None,
+    }
+}
+
 #[test]
 fn every_precompiled_method() {
     let libraries = libraries();
@@ -150,6 +230,16 @@ fn every_precompiled_method() {
             tally.unread,
             start.elapsed()
         );
+        let epilogues = check_epilogues(&image);
+        println!(
+            "  epilogues: {} of {} instructions agree, {} returns, {} bare jumps",
+            epilogues.right, epilogues.instructions, epilogues.returns, epilogues.bare_jumps
+        );
+        for wrong in epilogues.wrong.iter().take(20) {
+            println!("  {wrong}");
+        }
+        let wrong_max = epilogues.instructions / 1000;
+        assert!(epilogues.wrong.len() <= wrong_max, "{}: epilogues", library.display());
         println!("{} remarks", tally.wrong.len());
         for wrong in tally.wrong.iter().take(20) {
             println!("  {wrong}");
