@@ -27,6 +27,16 @@ pub const FUNCTION_NAME_BYTES_MAX: usize = 1024;
 pub const SIGNATURE_DEPTH_MAX: usize = 16;
 /// Native modules whose unwind data is prepared.
 pub const NATIVE_MODULES_MAX: usize = 1024;
+/// Bytes of `.eh_frame` copied from one module; the largest seen is 20 MiB (a browser engine).
+pub const EH_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Distinct unwind rules of all native modules; a .NET process has about a thousand.
+pub const UNWIND_RULES_MAX: usize = 1 << 16;
+/// Rows of the native unwind table (8 bytes each); a .NET process has about half a million.
+pub const UNWIND_ROWS_MAX: usize = 1 << 24;
+/// Bytes of one native module's symbol table, names included, that are read from its file.
+pub const SYMBOL_BYTES_MAX: usize = 128 << 20;
+/// Bytes of one managed method's code that are decoded for its unwind rows.
+pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
 
 const _: () = assert!(ROOT_FRAMES_MAX < FRAMES_MAX, "a truncated stack must keep leaf frames too");
 const _: () = assert!(RING_SLOTS.is_power_of_two(), "the ring masks its positions");
