@@ -1,1 +1,21 @@
-//! (placeholder)
+//! What can be set: every option declared once, for parsing, `--help` and the docs.
+//!
+//! The declarations are [`OPTIONS`]. [`Config::from_vars`] makes a [`Config`] of environment
+//! variables, [`docs::markdown`] makes `docs/configuration.md`, and the command line makes its
+//! flags of the same list. The environment itself is read by the caller.
+#![forbid(unsafe_code)]
+
+mod config;
+pub mod docs;
+mod duration;
+mod option;
+mod options;
+mod variables;
+mod warning;
+
+pub use config::{Config, LogLevel, Sampler};
+pub use duration::{duration_from_text, duration_to_text};
+pub use option::{Choice, Kind, Opt, Reason};
+pub use options::{OPTIONS, find};
+pub use variables::{PROFILER_GUID, agent_variables};
+pub use warning::Warning;

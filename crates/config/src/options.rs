@@ -1,0 +1,175 @@
+//! The options, each declared once and nowhere else.
+
+use std::time::Duration;
+
+use crate::config::{LogLevel, Sampler};
+use crate::option::{Choice, Kind, Opt};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// All options, in the order of the docs.
+pub static OPTIONS: [Opt; 12] = [
+    Opt {
+        var: "CORPROF_ENABLED",
+        aliases: &[],
+        flag: None,
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.enabled = value },
+        help: "Whether to profile at all. With false the agent loads and does nothing.",
+    },
+    Opt {
+        var: "CORPROF_SERVICE",
+        aliases: &["OTEL_SERVICE_NAME", "DD_SERVICE"],
+        flag: Some("service"),
+        default: "",
+        default_words: "the program's name",
+        kind: Kind::Text { store: |config, value| config.service = value },
+        help: "Name of the service: the first part of a profile's file name.",
+    },
+    Opt {
+        var: "CORPROF_OUTPUT_DIR",
+        aliases: &[],
+        flag: Some("out"),
+        default: "corprof-out",
+        default_words: "",
+        kind: Kind::Path { store: |config, value| config.output_dir = value },
+        help: "Folder that profiles are written to, made if it is not there. \
+               `corprof run` makes a fresh one inside of `corprof-out` if none is given.",
+    },
+    Opt {
+        var: "CORPROF_UPLOAD_PERIOD",
+        aliases: &[],
+        flag: Some("upload-period"),
+        default: "60s",
+        default_words: "",
+        kind: Kind::Duration {
+            min: SECOND,
+            max: HOUR,
+            store: |config, value| config.upload_period = value,
+        },
+        help: "Time between two profiles. The last one is written when the program ends.",
+    },
+    Opt {
+        var: "CORPROF_CPU_ENABLED",
+        aliases: &[],
+        flag: Some("cpu-enabled"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.cpu_enabled = value },
+        help: "Whether CPU time is sampled.",
+    },
+    Opt {
+        var: "CORPROF_CPU_INTERVAL",
+        aliases: &[],
+        flag: Some("cpu-interval"),
+        default: "10ms",
+        default_words: "",
+        kind: Kind::Duration {
+            min: MILLISECOND,
+            max: SECOND,
+            store: |config, value| config.cpu_interval = value,
+        },
+        help: "CPU time between two samples of a thread. Totals don't depend on it: a sample \
+               counts what the thread has really used since the one before.",
+    },
+    Opt {
+        var: "CORPROF_SAMPLER",
+        aliases: &[],
+        flag: Some("sampler"),
+        default: "timer",
+        default_words: "",
+        kind: Kind::Choice(&[
+            Choice {
+                name: "timer",
+                help: "a timer on each thread's CPU clock: only threads that compute are touched",
+                store: |config| config.sampler = Sampler::Timer,
+            },
+            Choice {
+                name: "scan",
+                help: "a regular look for threads that run: for systems without such timers",
+                store: |config| config.sampler = Sampler::Scan,
+            },
+        ]),
+        help: "How CPU time is sampled.",
+    },
+    Opt {
+        var: "CORPROF_WALL_ENABLED",
+        aliases: &[],
+        flag: Some("wall-enabled"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.wall_enabled = value },
+        help: "Whether wall time is sampled: where threads wait as well as where they compute.",
+    },
+    Opt {
+        var: "CORPROF_WALL_INTERVAL",
+        aliases: &[],
+        flag: Some("wall-interval"),
+        default: "10ms",
+        default_words: "",
+        kind: Kind::Duration {
+            min: MILLISECOND,
+            max: SECOND,
+            store: |config, value| config.wall_interval = value,
+        },
+        help: "Time between two ticks of the wall sampler.",
+    },
+    Opt {
+        var: "CORPROF_WALL_THREADS",
+        aliases: &[],
+        flag: Some("wall-threads"),
+        default: "5",
+        default_words: "",
+        kind: Kind::Count { min: 1, max: 64, store: |config, value| config.wall_threads = value },
+        help: "Threads that the wall sampler looks at in one tick, in turn.",
+    },
+    Opt {
+        var: "CORPROF_LOG",
+        aliases: &[],
+        flag: Some("log"),
+        default: "warn",
+        default_words: "",
+        kind: Kind::Choice(&[
+            Choice { name: "off", help: "nothing", store: |config| config.log = LogLevel::Off },
+            Choice {
+                name: "error",
+                help: "what stops it from profiling",
+                store: |config| config.log = LogLevel::Error,
+            },
+            Choice {
+                name: "warn",
+                help: "and what makes profiles worse than they could be",
+                store: |config| config.log = LogLevel::Warn,
+            },
+            Choice {
+                name: "info",
+                help: "and starts, stops and files",
+                store: |config| config.log = LogLevel::Info,
+            },
+            Choice {
+                name: "debug",
+                help: "and what helps those who work on the profiler",
+                store: |config| config.log = LogLevel::Debug,
+            },
+        ]),
+        help: "How much the agent says.",
+    },
+    Opt {
+        var: "CORPROF_LOG_FILE",
+        aliases: &[],
+        flag: Some("log-file"),
+        default: "",
+        default_words: "standard error",
+        kind: Kind::Path { store: |config, value| config.log_file = Some(value) },
+        help: "File that the agent's log goes to; lines are added at its end.",
+    },
+];
+
+/// The option of a variable, by its main name.
+#[must_use]
+pub fn find(var: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|option| option.var == var)
+}

@@ -1,0 +1,158 @@
+//! Settings from variables: precedence, bounds, warnings; and the page in docs/.
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{Config, LogLevel, OPTIONS, Sampler, docs, find};
+
+fn read(vars: &[(&str, &str)]) -> (Config, Vec<String>) {
+    let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let (config, warnings) = Config::from_vars(vars, "app");
+    (config, warnings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn nothing_set_is_all_defaults() {
+    let (config, warnings) =
+        read(&[("PATH", "/bin"), ("CORPROF_AGENT", "/x"), ("CORPROF_LOG", "")]);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let expected = Config {
+        enabled: true,
+        service: "app".into(),
+        output_dir: PathBuf::from("corprof-out"),
+        upload_period: Duration::from_secs(60),
+        cpu_enabled: true,
+        cpu_interval: Duration::from_millis(10),
+        sampler: Sampler::Timer,
+        wall_enabled: true,
+        wall_interval: Duration::from_millis(10),
+        wall_threads: 5,
+        log: LogLevel::Warn,
+        log_file: None,
+    };
+    assert_eq!(config, expected);
+    assert_eq!(config, Config::defaults("app"));
+}
+
+#[test]
+fn every_option_can_be_set() {
+    let (config, warnings) = read(&[
+        ("CORPROF_ENABLED", "no"),
+        ("CORPROF_SERVICE", "orders"),
+        ("CORPROF_OUTPUT_DIR", "/tmp/x y"),
+        ("CORPROF_UPLOAD_PERIOD", "1h"),
+        ("CORPROF_CPU_ENABLED", "0"),
+        ("CORPROF_CPU_INTERVAL", "1ms"),
+        ("CORPROF_SAMPLER", "SCAN"),
+        ("CORPROF_WALL_ENABLED", "off"),
+        ("CORPROF_WALL_INTERVAL", "1500us"),
+        ("CORPROF_WALL_THREADS", "64"),
+        ("CORPROF_LOG", "debug"),
+        ("CORPROF_LOG_FILE", "log"),
+    ]);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let expected = Config {
+        enabled: false,
+        service: "orders".into(),
+        output_dir: PathBuf::from("/tmp/x y"),
+        upload_period: Duration::from_secs(3600),
+        cpu_enabled: false,
+        cpu_interval: Duration::from_millis(1),
+        sampler: Sampler::Scan,
+        wall_enabled: false,
+        wall_interval: Duration::from_micros(1500),
+        wall_threads: 64,
+        log: LogLevel::Debug,
+        log_file: Some(PathBuf::from("log")),
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn our_own_name_counts_most_then_the_ecosystems_in_order() {
+    let dd = ("DD_SERVICE", "dd");
+    let otel = ("OTEL_SERVICE_NAME", "otel");
+    let own = ("CORPROF_SERVICE", "own");
+    assert_eq!(read(&[dd, otel, own]).0.service, "own");
+    assert_eq!(read(&[dd, otel]).0.service, "otel");
+    assert_eq!(read(&[dd, ("OTEL_SERVICE_NAME", " ")]).0.service, "dd");
+}
+
+#[test]
+fn a_bad_value_gives_one_warning_and_the_default() {
+    for (var, value, warning) in [
+        (
+            "CORPROF_CPU_INTERVAL",
+            "fast",
+            "CORPROF_CPU_INTERVAL=\"fast\" is not a duration such as 10ms, 1s or 250us; using 10ms",
+        ),
+        (
+            "CORPROF_CPU_INTERVAL",
+            "10us",
+            "CORPROF_CPU_INTERVAL=\"10us\" is not between 1ms and 1s; using 10ms",
+        ),
+        (
+            "CORPROF_WALL_THREADS",
+            "65",
+            "CORPROF_WALL_THREADS=\"65\" is not between 1 and 64; using 5",
+        ),
+        (
+            "CORPROF_WALL_THREADS",
+            "-1",
+            "CORPROF_WALL_THREADS=\"-1\" is not a whole number; using 5",
+        ),
+        (
+            "CORPROF_WALL_THREADS",
+            "99999999999",
+            "CORPROF_WALL_THREADS=\"99999999999\" is not between 1 and 64; using 5",
+        ),
+        ("CORPROF_SAMPLER", "perf", "CORPROF_SAMPLER=\"perf\" is none of timer, scan; using timer"),
+        (
+            "CORPROF_ENABLED",
+            "maybe",
+            "CORPROF_ENABLED=\"maybe\" is neither true nor false; using true",
+        ),
+        (
+            "CORPROF_CPU_INTERVALL",
+            "1ms",
+            "CORPROF_CPU_INTERVALL is no option and has no effect; did you mean CORPROF_CPU_INTERVAL?",
+        ),
+        ("CORPROF_COLOUR", "1", "CORPROF_COLOUR is no option and has no effect"),
+    ] {
+        let (config, warnings) = read(&[(var, value)]);
+        assert_eq!(warnings, [warning]);
+        assert_eq!(config, Config::defaults("app"));
+    }
+}
+
+#[test]
+fn declarations_make_sense() {
+    for option in &OPTIONS {
+        assert_eq!(option.check(option.default), Ok(()), "{}", option.var);
+        assert!(!option.default_text().is_empty(), "{}", option.var);
+        assert!(option.var.starts_with("CORPROF_"), "{}", option.var);
+        assert!(option.help.ends_with('.'), "{}", option.var);
+        assert!(std::ptr::eq(find(option.var).unwrap(), option));
+    }
+    let mut names: Vec<_> = OPTIONS.iter().flat_map(|option| option.names()).collect();
+    let mut flags: Vec<_> = OPTIONS.iter().filter_map(|option| option.flag).collect();
+    for list in [&mut names, &mut flags] {
+        let all = list.len();
+        list.sort_unstable();
+        list.dedup();
+        assert_eq!(list.len(), all);
+    }
+}
+
+#[test]
+fn the_page_in_docs_is_the_declarations() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    if std::env::var_os("CORPROF_WRITE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, docs::markdown()).unwrap();
+    }
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        page == docs::markdown(),
+        "docs/configuration.md is old: CORPROF_WRITE_DOCS=1 cargo test -p config"
+    );
+}

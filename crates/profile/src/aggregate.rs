@@ -1,0 +1,451 @@
+//! Where samples add up: by stack, thread and state, with a bound on everything.
+//!
+//! Ids stay valid over [`Aggregate::take`] until it says [`Ids::Reset`], which it does when more
+//! than half of a bound is used. An id from before is noticed (ids carry the epoch they belong to)
+//! and becomes a synthetic frame, never another function's time.
+
+use hashbrown::HashMap;
+use model::{FrameKind, Loss, ThreadState, limits};
+use rustc_hash::FxBuildHasher;
+
+use crate::bounds::Limits;
+use crate::compact::Compactor;
+use crate::index::{FrameIndex, FunctionIndex, ModuleIndex, StackIndex, StringIndex};
+use crate::interned::Interned;
+use crate::profile::{Function, Location, Module, Period, Profile, StackNode, Values};
+use crate::strings::Strings;
+
+/// The frame for values whose stack had no place.
+const STACKS_OVER_LIMIT: &str = "[stacks over the limit]";
+/// The frame that stands for frames which had no place.
+const FRAMES_OVER_LIMIT: &str = "[functions over the limit]";
+/// The frame that stands for an id from before a reset: a mistake of the caller, made visible.
+const FORGOTTEN: &str = "[forgotten frame]";
+/// The frame of a stack that has none.
+const NO_FRAMES: &str = "[no frames]";
+
+/// A module of an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleId {
+    epoch: u32,
+    index: ModuleIndex,
+}
+
+/// A frame of an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameId {
+    epoch: u32,
+    index: FrameIndex,
+}
+
+/// A stack of an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackId {
+    epoch: u32,
+    index: StackIndex,
+}
+
+/// A thread: the operating system's number, and which of the threads that had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadKey {
+    /// The operating system's thread id.
+    pub tid: u32,
+    /// Counts up when the number is used again.
+    pub generation: u32,
+}
+
+impl ThreadKey {
+    /// No thread is known.
+    pub const NONE: Self = Self { tid: 0, generation: 0 };
+}
+
+/// A module to be interned.
+#[derive(Clone, Copy, Debug)]
+pub struct ModuleInfo<'a> {
+    /// Path or name of its file.
+    pub file: &'a str,
+    /// ELF build id or MVID; may be empty.
+    pub build_id: &'a str,
+    /// First address, 0 where code of the module lies anywhere (jitted code).
+    pub start: u64,
+    /// First address after the module, 0 where `start` is.
+    pub limit: u64,
+}
+
+/// A frame to be interned.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The name for a person; longer than `limits::FUNCTION_NAME_BYTES_MAX` it is cut.
+    pub name: &'a str,
+    /// The name as the system has it; empty if it is the same.
+    pub raw_name: &'a str,
+    /// The module the code belongs to.
+    pub module: Option<ModuleId>,
+    /// Address of the instruction, 0 if it has none.
+    pub address: u64,
+    /// What the frame is.
+    pub kind: FrameKind,
+    /// Source file, if known.
+    pub file: Option<&'a str>,
+    /// Source line, if known.
+    pub line: Option<u32>,
+}
+
+/// What samples are added up by. A label for spans will be one more field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SampleKey {
+    /// The stack.
+    pub stack: StackId,
+    /// The thread.
+    pub thread: ThreadKey,
+    /// What it was doing; `None` for CPU samples.
+    pub state: Option<ThreadState>,
+}
+
+/// Whether a sample kept its stack. Its values are in the totals either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a loss has to be counted"]
+pub enum Added {
+    /// As given.
+    Kept,
+    /// The values went to a synthetic frame, for this reason.
+    Lost(Loss),
+}
+
+/// Whether ids from before a [`Aggregate::take`] are still good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "ids from before a reset are worth nothing"]
+pub enum Ids {
+    /// All ids stay valid.
+    Kept,
+    /// The tables were emptied to stay in their bounds: intern again.
+    Reset,
+}
+
+/// What [`Aggregate::take`] gives.
+#[derive(Debug)]
+pub struct Taken {
+    /// The finished profile, without the profiler's own numbers: set `profile.report`.
+    pub profile: Profile,
+    /// Whether ids from before are still good.
+    pub ids: Ids,
+    /// Frames of this period that became `[functions over the limit]`.
+    pub frames_over_limit: u64,
+}
+
+/// A sample's identity inside: positions of one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) stack: StackIndex,
+    pub(crate) thread: ThreadKey,
+    pub(crate) state: Option<ThreadState>,
+}
+
+#[derive(Debug)]
+struct ThreadName {
+    name: Box<str>,
+    ended: bool,
+}
+
+/// Positions of the synthetic entries that every epoch begins with.
+#[derive(Clone, Copy, Debug)]
+struct Preset {
+    over_limit_name: StringIndex,
+    over_limit_frame: FrameIndex,
+    forgotten: FrameIndex,
+    no_frames: FrameIndex,
+    over_limit_stack: StackIndex,
+}
+
+/// Samples of the current period, and the tables they refer to.
+#[derive(Debug)]
+pub struct Aggregate {
+    limits: Limits,
+    epoch: u32,
+    preset: Preset,
+    pub(crate) strings: Strings,
+    pub(crate) modules: Interned<Module>,
+    pub(crate) functions: Interned<Function>,
+    pub(crate) frames: Interned<Location>,
+    pub(crate) stacks: Interned<StackNode>,
+    pub(crate) keys: Interned<Key>,
+    /// The sums, in the order of `keys`.
+    pub(crate) values: Vec<Values>,
+    /// Values that had no place in `keys` even without their stack.
+    pub(crate) homeless: Values,
+    names: HashMap<ThreadKey, ThreadName, FxBuildHasher>,
+    frames_over_limit: u64,
+    /// Frames of the stack at hand, root first; kept for its memory.
+    path: Vec<FrameIndex>,
+}
+
+impl Default for Aggregate {
+    fn default() -> Self {
+        Self::new(Limits::HOST)
+    }
+}
+
+impl Aggregate {
+    /// An empty aggregate.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let mut aggregate = Self {
+            limits,
+            epoch: 0,
+            preset: Preset {
+                over_limit_name: StringIndex::EMPTY,
+                over_limit_frame: FrameIndex::new(0),
+                forgotten: FrameIndex::new(0),
+                no_frames: FrameIndex::new(0),
+                over_limit_stack: StackIndex::new(0),
+            },
+            strings: Strings::new(limits.string_bytes),
+            modules: Interned::new(limits.functions),
+            functions: Interned::new(limits.functions),
+            frames: Interned::new(limits.frames),
+            stacks: Interned::new(limits.stacks),
+            keys: Interned::new(limits.samples),
+            values: Vec::new(),
+            homeless: Values::default(),
+            names: HashMap::with_hasher(FxBuildHasher),
+            frames_over_limit: 0,
+            path: Vec::new(),
+        };
+        aggregate.preset();
+        aggregate
+    }
+
+    /// Interns what must have a place however full the tables get later.
+    fn preset(&mut self) {
+        let name = self.strings.intern(FRAMES_OVER_LIMIT).unwrap_or(StringIndex::EMPTY);
+        self.preset.over_limit_name = name;
+        // The first frame is the one that others fall back to, even these if the bounds are tiny.
+        self.preset.over_limit_frame = self.synthetic(FRAMES_OVER_LIMIT);
+        self.preset.forgotten = self.synthetic(FORGOTTEN);
+        self.preset.no_frames = self.synthetic(NO_FRAMES);
+        let frame = self.synthetic(STACKS_OVER_LIMIT);
+        let node = self.stacks.intern(StackNode { parent: None, frame });
+        self.preset.over_limit_stack = StackIndex::new(node.unwrap_or(0));
+        self.frames_over_limit = 0;
+    }
+
+    fn synthetic(&mut self, name: &str) -> FrameIndex {
+        self.frame_index(&Frame {
+            name,
+            raw_name: "",
+            module: None,
+            address: 0,
+            kind: FrameKind::Synthetic,
+            file: None,
+            line: None,
+        })
+    }
+
+    /// Interns a module; `None` if there is no room, and then its frames have no module.
+    pub fn module(&mut self, module: &ModuleInfo<'_>) -> Option<ModuleId> {
+        let module = Module {
+            file: self.strings.intern(cut(module.file))?,
+            build_id: self.strings.intern(cut(module.build_id))?,
+            start: module.start,
+            limit: module.limit,
+        };
+        let index = ModuleIndex::new(self.modules.intern(module)?);
+        Some(ModuleId { epoch: self.epoch, index })
+    }
+
+    /// Interns a frame; one that has no place becomes `[functions over the limit]`, counted.
+    pub fn frame(&mut self, frame: &Frame<'_>) -> FrameId {
+        FrameId { epoch: self.epoch, index: self.frame_index(frame) }
+    }
+
+    /// Interns a frame that is not code: `[unsampled]`, a root such as `Garbage Collector`.
+    pub fn synthetic_frame(&mut self, name: &str) -> FrameId {
+        FrameId { epoch: self.epoch, index: self.synthetic(name) }
+    }
+
+    fn frame_index(&mut self, frame: &Frame<'_>) -> FrameIndex {
+        let function = Function {
+            name: self.name(frame.name),
+            raw_name: self.name(if frame.raw_name == frame.name { "" } else { frame.raw_name }),
+            file: self.name(frame.file.unwrap_or_default()),
+            kind: Some(frame.kind),
+        };
+        let location = (frame.address, frame.line.unwrap_or_default());
+        let module = frame.module.filter(|module| module.epoch == self.epoch);
+        self.location(function, module.map(|module| module.index), location)
+    }
+
+    /// Interns a frame of a function whose strings are interned already.
+    pub(crate) fn location(
+        &mut self,
+        function: Function,
+        module: Option<ModuleIndex>,
+        (address, line): (u64, u32),
+    ) -> FrameIndex {
+        let index = self.functions.intern(function).and_then(|function| {
+            let function = FunctionIndex::new(function);
+            self.frames.intern(Location { function, module, address, line })
+        });
+        match index {
+            Some(index) => FrameIndex::new(index),
+            None => {
+                self.frames_over_limit = self.frames_over_limit.saturating_add(1);
+                self.preset.over_limit_frame
+            }
+        }
+    }
+
+    fn name(&mut self, text: &str) -> StringIndex {
+        self.strings.intern(cut(text)).unwrap_or(self.preset.over_limit_name)
+    }
+
+    /// Interns a stack given leaf first, as walks go. Over the bound it is the stack
+    /// `[stacks over the limit]`, and [`Aggregate::add`] says so.
+    pub fn stack(&mut self, leaf_first: impl IntoIterator<Item = FrameId>) -> StackId {
+        let (epoch, forgotten) = (self.epoch, self.preset.forgotten);
+        let current = |id: FrameId| if id.epoch == epoch { id.index } else { forgotten };
+        let index = self.stack_index(leaf_first.into_iter().map(current));
+        StackId { epoch, index }
+    }
+
+    pub(crate) fn stack_index(
+        &mut self,
+        leaf_first: impl Iterator<Item = FrameIndex>,
+    ) -> StackIndex {
+        self.path.clear();
+        self.path.extend(leaf_first.take(self.limits.depth));
+        if self.path.is_empty() {
+            self.path.push(self.preset.no_frames);
+        }
+        let mut parent = None;
+        for frame in self.path.iter().rev() {
+            match self.stacks.intern(StackNode { parent, frame: *frame }) {
+                Some(node) => parent = Some(StackIndex::new(node)),
+                None => return self.preset.over_limit_stack,
+            }
+        }
+        parent.unwrap_or(self.preset.over_limit_stack)
+    }
+
+    /// Adds a sample's values to the period.
+    pub fn add(&mut self, key: &SampleKey, values: Values) -> Added {
+        // A stack from before a reset has no frames any more; its time must stay in the total.
+        let stack = if key.stack.epoch == self.epoch {
+            key.stack.index
+        } else {
+            self.stack_index(std::iter::once(self.preset.forgotten))
+        };
+        self.add_key(Key { stack, thread: key.thread, state: key.state }, values)
+    }
+
+    pub(crate) fn add_key(&mut self, key: Key, values: Values) -> Added {
+        let over_limit = self.preset.over_limit_stack;
+        if self.put(key, values) {
+            let kept = key.stack != over_limit;
+            return if kept { Added::Kept } else { Added::Lost(Loss::AggregateFull) };
+        }
+        if !self.put(Key { stack: over_limit, ..key }, values) {
+            self.homeless.add(values);
+        }
+        Added::Lost(Loss::AggregateFull)
+    }
+
+    /// Whether the key had a place.
+    fn put(&mut self, key: Key, values: Values) -> bool {
+        let Some(position) = self.keys.intern(key) else { return false };
+        match self.values.get_mut(position as usize) {
+            Some(sum) => sum.add(values),
+            None => self.values.push(values),
+        }
+        true
+    }
+
+    /// Sets a thread's name: it counts for the whole period, also for samples before.
+    pub fn thread_name(&mut self, thread: ThreadKey, name: &str) {
+        let name = cut_to(name, limits::THREAD_NAME_BYTES_MAX);
+        if self.names.len() >= self.limits.threads && !self.names.contains_key(&thread) {
+            return;
+        }
+        self.names.insert(thread, ThreadName { name: name.into(), ended: false });
+    }
+
+    /// Says that a thread has ended: its name goes with the period.
+    pub fn thread_ended(&mut self, thread: ThreadKey) {
+        if let Some(name) = self.names.get_mut(&thread) {
+            name.ended = true;
+        }
+    }
+
+    pub(crate) fn name_of(&self, thread: ThreadKey) -> &str {
+        self.names.get(&thread).map_or("", |thread| &thread.name)
+    }
+
+    /// The stack of values without a place.
+    pub(crate) fn over_limit_stack(&self) -> StackIndex {
+        self.preset.over_limit_stack
+    }
+
+    /// Bytes in use by the tables, roughly: for the profiler's own memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        fn table<T: Copy + Eq + std::hash::Hash>(table: &Interned<T>) -> usize {
+            // A position in the hash table is four bytes, one of control, and a third is spare.
+            table.len().saturating_mul(size_of::<T>().saturating_add(7))
+        }
+        [
+            self.strings.bytes(),
+            self.strings.len().saturating_mul(11),
+            table(&self.modules),
+            table(&self.functions),
+            table(&self.frames),
+            table(&self.stacks),
+            table(&self.keys),
+            self.values.len().saturating_mul(size_of::<Values>()),
+        ]
+        .iter()
+        .fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
+    /// Ends the period: gives its profile and begins the next one with no samples.
+    pub fn take(&mut self, period: Period) -> Taken {
+        let profile = Compactor::new(self).run(period);
+        let frames_over_limit = std::mem::take(&mut self.frames_over_limit);
+        self.keys.clear();
+        self.values.clear();
+        self.homeless = Values::default();
+        self.names.retain(|_, thread| !thread.ended);
+        let ids = if self.is_half_full() { self.reset() } else { Ids::Kept };
+        Taken { profile, ids, frames_over_limit }
+    }
+
+    fn is_half_full(&self) -> bool {
+        self.stacks.is_half_full()
+            || self.frames.is_half_full()
+            || self.functions.is_half_full()
+            || self.modules.is_half_full()
+            || self.strings.bytes() > self.limits.string_bytes / 2
+    }
+
+    fn reset(&mut self) -> Ids {
+        // New tables, not cleared ones: what a burst took goes back to the host.
+        self.strings = Strings::new(self.limits.string_bytes);
+        self.modules = Interned::new(self.limits.functions);
+        self.functions = Interned::new(self.limits.functions);
+        self.frames = Interned::new(self.limits.frames);
+        self.stacks = Interned::new(self.limits.stacks);
+        self.keys = Interned::new(self.limits.samples);
+        self.epoch = self.epoch.wrapping_add(1);
+        self.preset();
+        Ids::Reset
+    }
+}
+
+fn cut(text: &str) -> &str {
+    cut_to(text, limits::FUNCTION_NAME_BYTES_MAX)
+}
+
+/// The longest beginning of whole characters that fits.
+fn cut_to(text: &str, bytes_max: usize) -> &str {
+    let end = text.floor_char_boundary(bytes_max);
+    text.get(..end).unwrap_or_default()
+}

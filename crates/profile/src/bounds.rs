@@ -1,0 +1,50 @@
+//! How much an aggregate may hold.
+
+use model::limits;
+
+/// Bounds of an aggregate. What is over them is counted and goes to a synthetic frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes of the stack tree. A node is a distinct stack, since every node is a path to the root.
+    pub stacks: usize,
+    /// Distinct (stack, thread, state) in one period.
+    pub samples: usize,
+    /// Distinct functions, and distinct modules.
+    pub functions: usize,
+    /// Distinct frames: places in functions.
+    pub frames: usize,
+    /// Bytes of all strings together.
+    pub string_bytes: usize,
+    /// Frames of one stack; further ones at the root end are cut.
+    pub depth: usize,
+    /// Threads whose names are kept.
+    pub threads: usize,
+}
+
+impl Limits {
+    /// For the host: a few MiB in practice; with every bound reached 60 MiB, and as much again
+    /// for a finished profile until it is written.
+    pub const HOST: Self = Self {
+        stacks: limits::STACKS_MAX,
+        samples: limits::STACKS_MAX,
+        functions: limits::FUNCTIONS_MAX,
+        frames: limits::STACKS_MAX,
+        // Full names of .NET methods are 60 to 100 bytes; FUNCTIONS_MAX of the longest allowed
+        // would be 200 MiB, which no host owes us.
+        string_bytes: 32 << 20,
+        // One more than the walker keeps, for its end frame.
+        depth: limits::FRAMES_MAX.saturating_add(1),
+        threads: limits::THREADS_MAX,
+    };
+
+    /// For readers, which merge many files in a process of their own.
+    pub const READER: Self = Self {
+        stacks: 16 << 20,
+        samples: 16 << 20,
+        functions: 4 << 20,
+        frames: 8 << 20,
+        string_bytes: 1 << 30,
+        depth: 1 << 16,
+        threads: 1 << 20,
+    };
+}

@@ -1,0 +1,272 @@
+//! Writing a profile as gzipped pprof: what `go tool pprof`, Pyroscope, Datadog and others read.
+//!
+//! Sample types, in this order: `cpu-samples/count`, `cpu/nanoseconds`, `wall/nanoseconds`.
+//! Labels: `thread id` (a number), `thread name` and `state` (texts). A module is a mapping, a
+//! frame is a location with one line; a function's kind and raw name are in its `system_name`
+//! (`[managed] Raw.Name`); the profiler's own numbers are comments.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::index::StringIndex;
+use crate::kind::system_name;
+use crate::profile::{Profile, Sample, Values};
+use crate::wire::Message;
+
+/// The sample types with their units, in the order of a sample's values.
+pub const SAMPLE_TYPES: [(&str, &str); 3] =
+    [("cpu-samples", "count"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")];
+/// Label: the operating system's thread id, a number.
+pub const LABEL_THREAD_ID: &str = "thread id";
+/// Label: the thread's name.
+pub const LABEL_THREAD_NAME: &str = "thread name";
+/// Label: what the thread was doing, see `ThreadState::name`.
+pub const LABEL_STATE: &str = "state";
+
+/// Field numbers of pprof's `profile.proto`.
+pub(crate) mod field {
+    pub(crate) const PROFILE_SAMPLE_TYPE: u64 = 1;
+    pub(crate) const PROFILE_SAMPLE: u64 = 2;
+    pub(crate) const PROFILE_MAPPING: u64 = 3;
+    pub(crate) const PROFILE_LOCATION: u64 = 4;
+    pub(crate) const PROFILE_FUNCTION: u64 = 5;
+    pub(crate) const PROFILE_STRING: u64 = 6;
+    pub(crate) const PROFILE_TIME: u64 = 9;
+    pub(crate) const PROFILE_DURATION: u64 = 10;
+    pub(crate) const PROFILE_PERIOD_TYPE: u64 = 11;
+    pub(crate) const PROFILE_PERIOD: u64 = 12;
+    pub(crate) const PROFILE_COMMENT: u64 = 13;
+    pub(crate) const PROFILE_DEFAULT_TYPE: u64 = 14;
+    pub(crate) const TYPE_TYPE: u64 = 1;
+    pub(crate) const TYPE_UNIT: u64 = 2;
+    pub(crate) const SAMPLE_LOCATION: u64 = 1;
+    pub(crate) const SAMPLE_VALUE: u64 = 2;
+    pub(crate) const SAMPLE_LABEL: u64 = 3;
+    pub(crate) const LABEL_KEY: u64 = 1;
+    pub(crate) const LABEL_TEXT: u64 = 2;
+    pub(crate) const LABEL_NUMBER: u64 = 3;
+    pub(crate) const MAPPING_ID: u64 = 1;
+    pub(crate) const MAPPING_START: u64 = 2;
+    pub(crate) const MAPPING_LIMIT: u64 = 3;
+    pub(crate) const MAPPING_FILE: u64 = 5;
+    pub(crate) const MAPPING_BUILD_ID: u64 = 6;
+    pub(crate) const MAPPING_HAS_FUNCTIONS: u64 = 7;
+    pub(crate) const MAPPING_HAS_FILES: u64 = 8;
+    pub(crate) const MAPPING_HAS_LINES: u64 = 9;
+    pub(crate) const LOCATION_ID: u64 = 1;
+    pub(crate) const LOCATION_MAPPING: u64 = 2;
+    pub(crate) const LOCATION_ADDRESS: u64 = 3;
+    pub(crate) const LOCATION_LINE: u64 = 4;
+    pub(crate) const LINE_FUNCTION: u64 = 1;
+    pub(crate) const LINE_LINE: u64 = 2;
+    pub(crate) const FUNCTION_ID: u64 = 1;
+    pub(crate) const FUNCTION_NAME: u64 = 2;
+    pub(crate) const FUNCTION_SYSTEM_NAME: u64 = 3;
+    pub(crate) const FUNCTION_FILE: u64 = 4;
+}
+
+/// Writes the profile, gzipped. Memory use doesn't grow with the file.
+///
+/// # Errors
+/// If `out` fails.
+pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
+    let mut encoder = Encoder {
+        profile,
+        out: GzEncoder::new(out, Compression::default()),
+        message: Message::default(),
+        head: Message::default(),
+        nested: Message::default(),
+        extra: Vec::new(),
+    };
+    encoder.types()?;
+    encoder.samples()?;
+    encoder.modules()?;
+    encoder.frames()?;
+    encoder.functions()?;
+    encoder.header()?;
+    encoder.strings()?;
+    encoder.out.finish()
+}
+
+struct Encoder<'a, W: Write> {
+    profile: &'a Profile,
+    out: GzEncoder<W>,
+    /// The message at hand, its key and length, and a message inside it; kept for their memory.
+    message: Message,
+    head: Message,
+    nested: Message,
+    /// Strings that are not in the profile's table; their positions follow its own.
+    extra: Vec<String>,
+}
+
+impl<W: Write> Encoder<'_, W> {
+    /// The position of a further string.
+    fn string(&mut self, text: &str) -> u64 {
+        match self.extra.iter().position(|other| other == text) {
+            Some(position) => (self.profile.strings.len() as u64).saturating_add(position as u64),
+            None => self.new_string(text.to_owned()),
+        }
+    }
+
+    /// The position of a string that is not among the others, or not worth looking for.
+    fn new_string(&mut self, text: String) -> u64 {
+        self.extra.push(text);
+        let before = self.extra.len().saturating_sub(1);
+        (self.profile.strings.len() as u64).saturating_add(before as u64)
+    }
+
+    /// Writes the message at hand as a field of the profile.
+    fn finish(&mut self, field: u64) -> io::Result<()> {
+        self.head.clear();
+        self.head.nested(field, self.message.bytes());
+        self.message.clear();
+        self.out.write_all(self.head.bytes())
+    }
+
+    fn value_type(&mut self, (kind, unit): (&str, &str)) {
+        let (kind, unit) = (self.string(kind), self.string(unit));
+        self.message.number(field::TYPE_TYPE, kind);
+        self.message.number(field::TYPE_UNIT, unit);
+    }
+
+    fn types(&mut self) -> io::Result<()> {
+        for sample_type in SAMPLE_TYPES {
+            self.value_type(sample_type);
+            self.finish(field::PROFILE_SAMPLE_TYPE)?;
+        }
+        Ok(())
+    }
+
+    fn samples(&mut self) -> io::Result<()> {
+        let profile = self.profile;
+        let mut locations = Vec::new();
+        for sample in &profile.samples {
+            locations.clear();
+            locations.extend(profile.stack(sample.stack).map(|frame| id(frame.get())));
+            self.message.packed(field::SAMPLE_LOCATION, locations.iter().copied());
+            self.message.packed(field::SAMPLE_VALUE, signed(sample.values).into_iter());
+            self.labels(sample);
+            self.finish(field::PROFILE_SAMPLE)?;
+        }
+        Ok(())
+    }
+
+    fn labels(&mut self, sample: &Sample) {
+        if let Some(thread) = sample.thread {
+            self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
+            if thread.name != StringIndex::EMPTY {
+                self.label(LABEL_THREAD_NAME, field::LABEL_TEXT, u64::from(thread.name.raw()));
+            }
+        }
+        if let Some(state) = sample.state {
+            let state = self.string(state.name());
+            self.label(LABEL_STATE, field::LABEL_TEXT, state);
+        }
+    }
+
+    fn label(&mut self, key: &str, value_field: u64, value: u64) {
+        let key = self.string(key);
+        self.nested.clear();
+        self.nested.number(field::LABEL_KEY, key);
+        self.nested.number(value_field, value);
+        self.message.nested(field::SAMPLE_LABEL, self.nested.bytes());
+    }
+
+    fn modules(&mut self) -> io::Result<()> {
+        for (position, module) in self.profile.modules.iter().enumerate() {
+            let message = &mut self.message;
+            message.number(field::MAPPING_ID, id(position));
+            message.number(field::MAPPING_START, module.start);
+            message.number(field::MAPPING_LIMIT, module.limit);
+            message.number(field::MAPPING_FILE, u64::from(module.file.raw()));
+            message.number(field::MAPPING_BUILD_ID, u64::from(module.build_id.raw()));
+            // The names are here: without these flags pprof would look for binaries to ask.
+            message.number(field::MAPPING_HAS_FUNCTIONS, 1);
+            message.number(field::MAPPING_HAS_FILES, 1);
+            message.number(field::MAPPING_HAS_LINES, 1);
+            self.finish(field::PROFILE_MAPPING)?;
+        }
+        Ok(())
+    }
+
+    fn frames(&mut self) -> io::Result<()> {
+        for (position, frame) in self.profile.frames.iter().enumerate() {
+            self.nested.clear();
+            self.nested.number(field::LINE_FUNCTION, id(frame.function.get()));
+            self.nested.number(field::LINE_LINE, u64::from(frame.line));
+            let module = frame.module.map_or(0, |module| id(module.get()));
+            self.message.number(field::LOCATION_ID, id(position));
+            self.message.number(field::LOCATION_MAPPING, module);
+            self.message.number(field::LOCATION_ADDRESS, frame.address);
+            self.message.nested(field::LOCATION_LINE, self.nested.bytes());
+            self.finish(field::PROFILE_LOCATION)?;
+        }
+        Ok(())
+    }
+
+    fn functions(&mut self) -> io::Result<()> {
+        let profile = self.profile;
+        for (position, function) in profile.functions.iter().enumerate() {
+            let system_name = match function.kind {
+                // Not looked up among the others: there may be 200,000.
+                Some(_) => {
+                    self.new_string(system_name(function.kind, profile.text(function.raw_name)))
+                }
+                None => u64::from(function.raw_name.raw()),
+            };
+            self.message.number(field::FUNCTION_ID, id(position));
+            self.message.number(field::FUNCTION_NAME, u64::from(function.name.raw()));
+            self.message.number(field::FUNCTION_SYSTEM_NAME, system_name);
+            self.message.number(field::FUNCTION_FILE, u64::from(function.file.raw()));
+            self.finish(field::PROFILE_FUNCTION)?;
+        }
+        Ok(())
+    }
+
+    fn header(&mut self) -> io::Result<()> {
+        let [_, cpu, _] = SAMPLE_TYPES;
+        self.value_type(cpu);
+        self.finish(field::PROFILE_PERIOD_TYPE)?;
+        let comments: Vec<_> = self
+            .profile
+            .report
+            .iter()
+            .flat_map(|report| report.to_comments())
+            .map(|comment| self.new_string(comment))
+            .collect();
+        let default_type = self.string(cpu.0);
+        let period = self.profile.period;
+        let header = &mut self.head;
+        header.clear();
+        header.number(field::PROFILE_TIME, period.start_unix_ns);
+        header.number(field::PROFILE_DURATION, period.duration_ns);
+        header.number(field::PROFILE_PERIOD, period.cpu_interval_ns);
+        header.number(field::PROFILE_DEFAULT_TYPE, default_type);
+        if !comments.is_empty() {
+            header.packed(field::PROFILE_COMMENT, comments.iter().copied());
+        }
+        self.out.write_all(header.bytes())
+    }
+
+    fn strings(&mut self) -> io::Result<()> {
+        let extra = std::mem::take(&mut self.extra);
+        for text in self.profile.strings.iter().chain(extra.iter().map(String::as_str)) {
+            self.head.clear();
+            self.head.nested(field::PROFILE_STRING, text.as_bytes());
+            self.out.write_all(self.head.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// pprof's ids begin with 1.
+fn id(position: usize) -> u64 {
+    (position as u64).saturating_add(1)
+}
+
+/// The values as pprof stores them: signed, so no larger than an `i64`.
+fn signed(values: Values) -> [u64; 3] {
+    [values.count, values.cpu_ns, values.wall_ns].map(|value| value.min(i64::MAX as u64))
+}

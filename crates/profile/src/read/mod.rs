@@ -1,0 +1,1 @@
+//! Reading pprof files, of anybody and in any state, and adding several up.

@@ -1,0 +1,310 @@
+//! The profiler's own numbers, which every profile carries.
+//!
+//! In a pprof file each is a comment `corprof.<key>=<value>`; counters that are zero are left out.
+
+use std::fmt;
+
+use model::{EndReason, Loss};
+
+use crate::counts::{EndCounts, LossCounts};
+
+/// Version of the comments. A reader refuses newer ones, since it could misread them.
+const FORMAT: u64 = 1;
+const PREFIX: &str = "corprof.";
+
+/// What the profiler did, lost and cost in one period of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SelfReport {
+    /// The agent's version.
+    pub agent_version: String,
+    /// The runtime and its version, such as `CoreCLR 9.0.5`.
+    pub runtime_version: String,
+    /// The service's name.
+    pub service: String,
+    /// The CPU sampler in use: `timer` or `scan`.
+    pub sampler: String,
+    /// The process id.
+    pub pid: u64,
+    /// The number of the period in this process, from 0.
+    pub seq: u64,
+    /// CPU nanoseconds between two CPU samples of a thread.
+    pub cpu_interval_ns: u64,
+    /// Nanoseconds between two ticks of the wall sampler.
+    pub wall_interval_ns: u64,
+    /// Threads looked at in one tick of the wall sampler.
+    pub wall_threads: u64,
+    /// CPU samples taken.
+    pub cpu_samples: u64,
+    /// Wall samples taken.
+    pub wall_samples: u64,
+    /// CPU nanoseconds of the profiler's own threads and handlers.
+    pub own_cpu_ns: u64,
+    /// Bytes of memory that the profiler holds.
+    pub own_memory_bytes: u64,
+    /// CPU nanoseconds of the whole process in the period, as the kernel counted them.
+    pub process_cpu_ns: u64,
+    /// CPU nanoseconds of the sampled threads in the period, as the kernel counted them.
+    pub managed_cpu_ns: u64,
+    /// Samples lost, by reason.
+    pub losses: LossCounts,
+    /// Walks by why they ended.
+    pub ends: EndCounts,
+}
+
+/// Why the profiler's numbers in a file can't be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportError {
+    /// A number is not a number.
+    NotANumber {
+        /// The comment's key.
+        key: String,
+        /// The comment's value.
+        value: String,
+    },
+    /// A key is there twice, as in files that another tool merged.
+    Twice {
+        /// The comment's key.
+        key: String,
+    },
+    /// A comment has no `=`.
+    NoValue {
+        /// The comment.
+        comment: String,
+    },
+    /// The comments are of a later version, or say none.
+    Format {
+        /// The version found, if any.
+        found: Option<u64>,
+    },
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { key, value } => write!(f, "{PREFIX}{key}={value}: not a number"),
+            Self::Twice { key } => {
+                write!(f, "{PREFIX}{key} is there twice: another tool merged this file")
+            }
+            Self::NoValue { comment } => write!(f, "the comment {comment:?} has no value"),
+            Self::Format { found: Some(found) } => write!(
+                f,
+                "the profiler's numbers have format {found}, this corprof reads {FORMAT}: \
+                 use a newer corprof"
+            ),
+            Self::Format { found: None } => write!(f, "{PREFIX}format is missing"),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+/// A field of the report, for writing and for reading.
+enum Field<'a> {
+    Text(&'static str, &'a mut String),
+    Number(&'static str, &'a mut u64),
+}
+
+impl SelfReport {
+    /// All plain fields: the one list from which comments are written and read.
+    fn fields(&mut self) -> [Field<'_>; 15] {
+        use Field::{Number, Text};
+        [
+            Text("agent_version", &mut self.agent_version),
+            Text("runtime_version", &mut self.runtime_version),
+            Text("service", &mut self.service),
+            Text("sampler", &mut self.sampler),
+            Number("pid", &mut self.pid),
+            Number("seq", &mut self.seq),
+            Number("cpu_interval_ns", &mut self.cpu_interval_ns),
+            Number("wall_interval_ns", &mut self.wall_interval_ns),
+            Number("wall_threads", &mut self.wall_threads),
+            Number("samples.cpu", &mut self.cpu_samples),
+            Number("samples.wall", &mut self.wall_samples),
+            Number("own_cpu_ns", &mut self.own_cpu_ns),
+            Number("own_memory_bytes", &mut self.own_memory_bytes),
+            Number("process_cpu_ns", &mut self.process_cpu_ns),
+            Number("managed_cpu_ns", &mut self.managed_cpu_ns),
+        ]
+    }
+
+    /// The report as comments of a pprof file.
+    #[must_use]
+    pub fn to_comments(&self) -> Vec<String> {
+        let mut comments = vec![format!("{PREFIX}format={FORMAT}")];
+        for field in self.clone().fields() {
+            match field {
+                Field::Text(_, text) if text.is_empty() => {}
+                Field::Number(_, 0) => {}
+                Field::Text(key, text) => comments.push(format!("{PREFIX}{key}={text}")),
+                Field::Number(key, number) => comments.push(format!("{PREFIX}{key}={number}")),
+            }
+        }
+        for (loss, n) in self.losses.iter() {
+            comments.push(format!("{PREFIX}{}={n}", loss_key(loss)));
+        }
+        for (end, n) in self.ends.iter() {
+            comments.push(format!("{PREFIX}{}={n}", end_key(end)));
+        }
+        comments
+    }
+
+    /// Reads the report back. Comments of others and keys of later versions are passed over;
+    /// `None` if there is no comment of ours.
+    ///
+    /// # Errors
+    /// If a comment of ours doesn't make sense.
+    pub fn from_comments<'a>(
+        comments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Option<Self>, ReportError> {
+        let mut seen: Vec<(&str, &str)> = Vec::new();
+        for comment in comments {
+            let Some(text) = comment.strip_prefix(PREFIX) else { continue };
+            let (key, value) = text
+                .split_once('=')
+                .ok_or_else(|| ReportError::NoValue { comment: comment.to_owned() })?;
+            if seen.iter().any(|(other, _)| *other == key) {
+                return Err(ReportError::Twice { key: key.to_owned() });
+            }
+            seen.push((key, value));
+        }
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let find = |key: &str| seen.iter().find(|(other, _)| *other == key).map(|(_, v)| *v);
+        let number = |key: &str| find(key).map(|value| parse(key, value)).transpose();
+        let found = number("format")?;
+        if found != Some(FORMAT) {
+            return Err(ReportError::Format { found });
+        }
+        let mut report = Self::default();
+        for field in report.fields() {
+            match field {
+                Field::Text(key, text) => *text = find(key).unwrap_or_default().to_owned(),
+                Field::Number(key, value) => *value = number(key)?.unwrap_or_default(),
+            }
+        }
+        for loss in Loss::ALL {
+            report.losses.add(loss, number(&loss_key(loss))?.unwrap_or_default());
+        }
+        for end in EndReason::ALL {
+            report.ends.add(end, number(&end_key(end))?.unwrap_or_default());
+        }
+        Ok(Some(report))
+    }
+
+    /// Adds a later period of the same process, or another process: counters and times add up,
+    /// memory is the larger, the rest stays.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.cpu_samples, other.cpu_samples),
+            (&mut self.wall_samples, other.wall_samples),
+            (&mut self.own_cpu_ns, other.own_cpu_ns),
+            (&mut self.process_cpu_ns, other.process_cpu_ns),
+            (&mut self.managed_cpu_ns, other.managed_cpu_ns),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
+        self.losses.merge(&other.losses);
+        self.ends.merge(&other.ends);
+    }
+}
+
+fn parse(key: &str, value: &str) -> Result<u64, ReportError> {
+    let not_a_number = || ReportError::NotANumber { key: key.to_owned(), value: value.to_owned() };
+    // `parse` alone would take a leading plus.
+    if !value.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(not_a_number());
+    }
+    value.parse().map_err(|_| not_a_number())
+}
+
+fn loss_key(loss: Loss) -> String {
+    format!("lost.{}", loss.name())
+}
+
+fn end_key(end: EndReason) -> String {
+    format!("end.{}", end.frame().trim_matches(['[', ']']).replace(' ', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> SelfReport {
+        let mut report = SelfReport {
+            agent_version: "0.1.0".into(),
+            runtime_version: "CoreCLR 9.0.5".into(),
+            service: "orders = a\nb".into(),
+            sampler: "timer".into(),
+            pid: 42,
+            own_cpu_ns: u64::MAX,
+            ..SelfReport::default()
+        };
+        report.losses.add(Loss::RingFull, 3);
+        report.ends.add(EndReason::Root, 1000);
+        report.ends.add(EndReason::NoRule, 2);
+        report
+    }
+
+    fn read(comments: &[&str]) -> Result<Option<SelfReport>, ReportError> {
+        SelfReport::from_comments(comments.iter().copied())
+    }
+
+    #[test]
+    fn a_report_is_read_back() {
+        let comments = report().to_comments();
+        assert!(comments.contains(&"corprof.lost.ring_full=3".to_owned()), "{comments:?}");
+        assert!(comments.contains(&"corprof.end.no_unwind_rule=2".to_owned()), "{comments:?}");
+        let texts = comments.iter().map(String::as_str).chain(["other tool's words"]);
+        assert_eq!(SelfReport::from_comments(texts), Ok(Some(report())));
+    }
+
+    #[test]
+    fn keys_are_distinct() {
+        let mut full = report();
+        let mut keys: Vec<_> = full
+            .fields()
+            .iter()
+            .map(|field| match field {
+                Field::Text(key, _) | Field::Number(key, _) => (*key).to_owned(),
+            })
+            .chain(Loss::ALL.into_iter().map(loss_key))
+            .chain(EndReason::ALL.into_iter().map(end_key))
+            .collect();
+        let all = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&["corprofile", "x=1"]), Ok(None));
+        for (comments, error) in [
+            (&["corprof.pid=1"][..], "format is missing"),
+            (&["corprof.format=2"], "newer corprof"),
+            (&["corprof.format=1", "corprof.pid=-1"], "not a number"),
+            (&["corprof.format=1", "corprof.pid="], "not a number"),
+            (&["corprof.format=1", "corprof.lost.moved=+1"], "not a number"),
+            (&["corprof.format=1", "corprof.pid=18446744073709551616"], "not a number"),
+            (&["corprof.format=1", "corprof.pid=1", "corprof.pid=2"], "twice"),
+            (&["corprof.format"], "no value"),
+        ] {
+            let found = read(comments).unwrap_err().to_string();
+            assert!(found.contains(error), "{comments:?}: {found}");
+        }
+        assert!(read(&["corprof.format=1", "corprof.from_the_future=x"]).unwrap().is_some());
+    }
+
+    #[test]
+    fn merging_adds_counters() {
+        let mut sum = report();
+        sum.own_cpu_ns = 5;
+        sum.merge(&SelfReport { own_cpu_ns: 7, ..report() });
+        assert_eq!(sum.own_cpu_ns, 12);
+        assert_eq!(sum.losses.get(Loss::RingFull), 6);
+        assert_eq!(sum.pid, 42);
+    }
+}
