@@ -5,20 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How much is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Nothing.
-    Off,
-    /// What keeps the profiler from working.
-    Error,
-    /// What makes it work worse.
-    Warn,
-    /// What it does.
-    Info,
-    /// Details.
-    Debug,
-}
+use config::LogLevel as Level;
 
 /// Where lines go. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -133,9 +133,9 @@ impl<N: Clone> Methods<N> {
         forgot
     }
 
-    /// Replaces all notes, as when what they refer to was emptied.
-    pub fn renote(&mut self, note: &N) {
-        self.runs.values_mut().for_each(|known| known.note = note.clone());
+    /// Changes all notes.
+    pub fn each_note(&mut self, change: impl FnMut(&mut N)) {
+        self.runs.values_mut().map(|known| &mut known.note).for_each(change);
     }
 
     /// The note of the run at an address, to be changed.
@@ -144,21 +144,9 @@ impl<N: Clone> Methods<N> {
         (address < known.end).then_some(&mut known.note)
     }
 
-    /// Runs known.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// Whether nothing is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    /// A new table if anything was learned or forgotten since the last one.
-    pub fn table_if_changed(&mut self) -> Option<Arc<MethodTable>> {
-        std::mem::take(&mut self.changed).then(|| Arc::new(self.table()))
+    /// A new table if anything was learned or forgotten since the last one, or if one is wanted.
+    pub fn table_if_changed(&mut self, wanted: bool) -> Option<Arc<MethodTable>> {
+        (std::mem::take(&mut self.changed) || wanted).then(|| Arc::new(self.table()))
     }
 
     fn table(&self) -> MethodTable {

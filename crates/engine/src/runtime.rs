@@ -3,8 +3,6 @@
 /// A method's code, as one compiled version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// The runtime's number for the method; good only inside the call that gave it.
-    pub method: MethodId,
     /// Which module it came from; used to forget its code when that is unloaded.
     pub module: ModuleKey,
     /// First address of this version.
@@ -14,10 +12,6 @@ pub struct Code {
     /// First addresses of the method's other compiled versions.
     pub siblings: Vec<u64>,
 }
-
-/// The runtime's number for a method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MethodId(pub usize);
 
 /// The runtime's number for a module; dynamic methods have their own number as module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,10 +30,9 @@ pub struct MethodName {
 
 /// A managed runtime in this process. Called on the engine's own thread only.
 pub trait Runtime: Send + Sync {
-    /// The code that an address lies in; `None` where the runtime has no method there.
-    fn code_at(&self, address: u64) -> Option<Code>;
-    /// The names of a method that `code_at` gave just now.
-    fn name(&self, code: &Code) -> Option<MethodName>;
+    /// The code that an address lies in and its method's names; `None` where the runtime has no
+    /// method. In one call, since the runtime's numbers are good only until something is unloaded.
+    fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)>;
     /// What it is, such as `CoreCLR 8.0.4`.
     fn version(&self) -> String;
 }

@@ -15,6 +15,13 @@ pub const THREAD_NAME_BYTES_MAX: usize = 128;
 /// CPU time that a thread may have used before it is known and still be charged with it, in
 /// nanoseconds: the start of a thread takes some 100 µs. More was done for somebody else.
 pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
+/// A blocked thread is visited again after its wait so far, divided by this: what the wall sampler
+/// can be late with is then a 64th of the wait.
+pub const WALL_BACKOFF_DIVISOR: u64 = 64;
+/// Longest distance between two visits of a blocked thread, in nanoseconds.
+pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Finished profiles kept in memory while the output folder can't be written; older ones go.
+pub const UNWRITTEN_PROFILES_MAX: usize = 8;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use model::Loss;
 
 use crate::arch::{self, Clock, Registers};
+use crate::epilogue::EPILOGUE_BYTES;
 use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
@@ -23,8 +24,6 @@ const SI_QUEUE: i32 = -1;
 const SI_CODE_OFFSET: usize = 8;
 const SI_OVERRUN_OFFSET: usize = 20;
 const SI_VALUE_OFFSET: usize = 24;
-/// Longest run of code that an epilogue is searched in.
-const LEAF_CODE_BYTES: u64 = 32;
 /// An instruction's page: code is read forward from the instruction pointer only inside it.
 const PAGE_BYTES: u64 = 4096;
 /// `-EINTR` in the result register.
@@ -217,7 +216,7 @@ fn leaf_code<'a>(tables: &Tables<'_>, ip: u64) -> &'a [u8] {
         return &[];
     }
     let in_page = PAGE_BYTES.saturating_sub(ip & PAGE_BYTES.saturating_sub(1));
-    let length = usize::try_from(in_page.min(LEAF_CODE_BYTES)).unwrap_or(0);
+    let length = usize::try_from(in_page).unwrap_or(0).min(EPILOGUE_BYTES);
     // SAFETY: the thread was about to execute at `ip`, so its page is mapped and, on x86-64,
     // readable; the slice does not leave that page.
     unsafe { core::slice::from_raw_parts(ip as *const u8, length) }

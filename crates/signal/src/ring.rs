@@ -53,6 +53,11 @@ impl<T> Slot<T> {
     pub const fn new(index: u64, value: T) -> Self {
         Self { sequence: AtomicU64::new(index), value: UnsafeCell::new(value) }
     }
+
+    /// Makes a slot one at rest, for slots that were not made by `new`.
+    pub fn set_index(&mut self, index: u64) {
+        self.sequence = AtomicU64::new(index);
+    }
 }
 
 impl<T> Ring<T> {

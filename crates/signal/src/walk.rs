@@ -8,7 +8,7 @@ use model::EndReason;
 use model::limits::FRAMES_MAX;
 
 use crate::arch::{Registers, registers_at};
-use crate::epilogue::{Epilogue, epilogue};
+use crate::epilogue::epilogue;
 use crate::frames::Frames;
 use crate::rule::{Cfa, Rule, SavedBp};
 use crate::table::{Found, Table};
@@ -117,8 +117,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             Found::Outside => {}
         }
         match (epilogue(code), self.tables.managed.find(lookup)) {
-            (Some(Epilogue { cfa, bp }), _) => self.apply(Rule { cfa, bp }, at),
-            (None, Found::Rule(rule)) => self.apply(rule, at),
+            (Some(rule), _) | (None, Found::Rule(rule)) => self.apply(rule, at),
             (None, Found::NoRule | Found::Outside) => self.guess(at, code),
         }
     }

@@ -10,6 +10,7 @@ mod scan;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use config::Sampler;
 use model::Loss;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
@@ -18,17 +19,6 @@ use sys::timer::CpuTimer;
 use crate::log::Log;
 
 pub use scan::Scan;
-
-/// Which sampler is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// CPU timers; a thread that can't have one is scanned.
-    Timer,
-    /// The scan, for all.
-    Scan,
-    /// No CPU samples.
-    Off,
-}
 
 /// What keeps sampling a thread; sampling ends when it is dropped.
 #[derive(Debug)]
@@ -43,7 +33,8 @@ pub enum Watch {
 
 /// The CPU sampler: decides for each thread what samples it.
 pub struct CpuSampler {
-    kind: Kind,
+    /// `None`: no CPU samples.
+    kind: Option<Sampler>,
     interval: Duration,
     signal: i32,
     log: Log,
@@ -53,16 +44,16 @@ pub struct CpuSampler {
 impl CpuSampler {
     /// A sampler that takes a sample every `interval` of CPU time, with that signal.
     #[must_use]
-    pub fn new(kind: Kind, interval: Duration, signal: i32, log: Log) -> Self {
+    pub fn new(kind: Option<Sampler>, interval: Duration, signal: i32, log: Log) -> Self {
         Self { kind, interval, signal, log, fallback_said: AtomicBool::new(false) }
     }
 
     /// Begins to sample a thread.
     pub fn watch(&self, thread: ThreadRef, tid: u32, shared: &Shared) -> Watch {
         match self.kind {
-            Kind::Off => return Watch::Off,
-            Kind::Scan => return Watch::Scanned,
-            Kind::Timer => {}
+            None => return Watch::Off,
+            Some(Sampler::Scan) => return Watch::Scanned,
+            Some(Sampler::Timer) => {}
         }
         match CpuTimer::start(tid, self.signal, thread.to_value(), self.interval) {
             Ok(timer) => Watch::Timer(timer),

@@ -6,6 +6,9 @@ use std::io;
 /// A handler with `SA_SIGINFO`'s arguments.
 pub type Handler = unsafe extern "C" fn(libc::c_int, *mut c_void, *mut c_void);
 
+/// The signal that POSIX made for profilers. CoreCLR does not use it.
+pub const PROFILING_SIGNAL: i32 = libc::SIGPROF;
+
 /// Whom a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
