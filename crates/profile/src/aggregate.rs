@@ -376,6 +376,12 @@ impl Aggregate {
         }
     }
 
+    /// Frames that had no place in this period.
+    #[cfg(feature = "read")]
+    pub(crate) fn frames_over_limit(&self) -> u64 {
+        self.frames_over_limit
+    }
+
     pub(crate) fn name_of(&self, thread: ThreadKey) -> &str {
         self.names.get(&thread).map_or("", |thread| &thread.name)
     }

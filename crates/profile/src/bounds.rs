@@ -39,11 +39,11 @@ impl Limits {
 
     /// For readers, which merge many files in a process of their own.
     pub const READER: Self = Self {
-        stacks: 16 << 20,
-        samples: 16 << 20,
-        functions: 4 << 20,
-        frames: 8 << 20,
-        string_bytes: 1 << 30,
+        stacks: 8 << 20,
+        samples: 8 << 20,
+        functions: 2 << 20,
+        frames: 4 << 20,
+        string_bytes: 512 << 20,
         depth: 1 << 16,
         threads: 1 << 20,
     };

@@ -155,7 +155,9 @@ impl<W: Write> Encoder<'_, W> {
 
     fn labels(&mut self, sample: &Sample) {
         if let Some(thread) = sample.thread {
-            self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
+            if thread.tid != 0 {
+                self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
+            }
             if thread.name != StringIndex::EMPTY {
                 self.label(LABEL_THREAD_NAME, field::LABEL_TEXT, u64::from(thread.name.raw()));
             }

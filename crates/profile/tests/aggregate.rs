@@ -39,7 +39,7 @@ fn lines(profile: &Profile) -> Vec<String> {
     let line = |sample: &profile::Sample| {
         let names: Vec<_> = profile
             .stack(sample.stack)
-            .map(|frame| profile.text(profile.function_of(frame).unwrap().name))
+            .map(|frame| profile.function_of(frame).map_or("?", |f| profile.text(f.name)))
             .collect();
         let thread =
             sample.thread.map_or(String::new(), |t| format!(" {} {}", t.tid, profile.text(t.name)));

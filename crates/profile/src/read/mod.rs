@@ -1,1 +1,15 @@
 //! Reading pprof files, of anybody and in any state, and adding several up.
+//!
+//! Nothing in a file is believed: sizes are bounded, positions are looked up, and what doesn't
+//! make sense is an error that says where.
+
+mod decode;
+mod error;
+mod inflate;
+mod merge;
+mod tables;
+mod threads;
+
+pub use decode::{Decoded, decode};
+pub use error::DecodeError;
+pub use merge::{Merger, merge};

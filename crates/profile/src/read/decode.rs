@@ -1,0 +1,292 @@
+//! A profile from bytes.
+
+use std::collections::HashMap;
+
+use model::ThreadState;
+
+use super::error::DecodeError;
+use super::inflate::{INFLATED_BYTES, inflate};
+use super::tables::{LocationEntry, Tables, fields, numbers};
+use super::threads::Threads;
+use crate::aggregate::{Added, Aggregate, Key};
+use crate::bounds::Limits;
+use crate::index::{FrameIndex, ModuleIndex, StringIndex};
+use crate::kind::split_system_name;
+use crate::pprof::{LABEL_STATE, LABEL_THREAD_ID, LABEL_THREAD_NAME, field};
+use crate::profile::{Function, Module, Period, Profile, Values};
+use crate::report::{ReportError, SelfReport};
+use crate::wire::Value;
+
+/// Frames of all samples together at most: bounds the time that a small, hostile file takes.
+const FRAMES_OF_SAMPLES: usize = 1 << 30;
+
+/// What [`decode`] gives.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The profile.
+    pub profile: Profile,
+    /// Why the profiler's own numbers could not be read, where they are there; the samples are good.
+    pub report_error: Option<ReportError>,
+}
+
+/// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
+/// time, and of labels other than thread and state, nothing is kept.
+///
+/// # Errors
+/// If the bytes are no such profile; the error says what is wrong.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let plain = inflate(bytes, INFLATED_BYTES)?;
+    let tables = Tables::read(&plain)?;
+    let mut decoder = Decoder::new(&tables)?;
+    for (id, location) in &tables.locations {
+        decoder.location(*id, location)?;
+    }
+    let samples = fields("profile", &plain).filter_map(|field| match field {
+        Ok((field::PROFILE_SAMPLE, Value::Bytes(bytes))) => Some(Ok(bytes)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    });
+    for (position, sample) in samples.enumerate() {
+        decoder.sample(position, sample?)?;
+    }
+    decoder.finish()
+}
+
+/// Which value of a sample is which, and how many nanoseconds one is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Columns {
+    count: Option<usize>,
+    cpu: Option<(usize, u64)>,
+    wall: Option<(usize, u64)>,
+}
+
+/// A sample's parts; kept for their memory.
+#[derive(Debug, Default)]
+struct Parts {
+    frames: Vec<FrameIndex>,
+    locations: Vec<u64>,
+    values: Vec<u64>,
+    thread_id: u32,
+    thread_name: String,
+    state: Option<ThreadState>,
+}
+
+struct Decoder<'a> {
+    tables: &'a Tables<'a>,
+    columns: Columns,
+    aggregate: Aggregate,
+    threads: Threads,
+    /// A location's frames, the innermost first.
+    frames: HashMap<u64, Box<[FrameIndex]>>,
+    frames_of_samples: usize,
+    parts: Parts,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(tables: &'a Tables<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            tables,
+            columns: columns(tables)?,
+            aggregate: Aggregate::new(Limits::READER),
+            threads: Threads::default(),
+            frames: HashMap::with_capacity(tables.locations.len()),
+            frames_of_samples: 0,
+            parts: Parts::default(),
+        })
+    }
+
+    fn string(&mut self, text: &str) -> Result<StringIndex, DecodeError> {
+        self.aggregate.strings.intern(text).ok_or(DecodeError::TooMany { what: "strings" })
+    }
+
+    fn module(&mut self, id: u64) -> Result<Option<ModuleIndex>, DecodeError> {
+        let tables = self.tables;
+        let Some(entry) = tables.mapping_of(id)? else { return Ok(None) };
+        let module = Module {
+            file: self.string(tables.text(entry.file)?)?,
+            build_id: self.string(tables.text(entry.build_id)?)?,
+            start: entry.start,
+            limit: entry.limit,
+        };
+        let index = self.aggregate.modules.intern(module);
+        index
+            .map(|index| Some(ModuleIndex::new(index)))
+            .ok_or(DecodeError::TooMany { what: "mappings" })
+    }
+
+    fn location(&mut self, id: u64, entry: &LocationEntry) -> Result<(), DecodeError> {
+        let tables = self.tables;
+        let module = self.module(entry.mapping)?;
+        let mut frames = Vec::new();
+        for line in tables.lines_of(entry) {
+            let function = self.function(line.function)?;
+            let line = u32::try_from(line.line).unwrap_or_default();
+            frames.push(self.aggregate.location(function, module, (entry.address, line)));
+        }
+        if frames.is_empty() {
+            // Without symbols the address is the name.
+            let function = Function {
+                name: self.string(&format!("{:#x}", entry.address))?,
+                raw_name: StringIndex::EMPTY,
+                file: StringIndex::EMPTY,
+                kind: None,
+            };
+            frames.push(self.aggregate.location(function, module, (entry.address, 0)));
+        }
+        if self.aggregate.frames_over_limit() > 0 {
+            return Err(DecodeError::TooMany { what: "functions or locations" });
+        }
+        self.frames.insert(id, frames.into_boxed_slice());
+        Ok(())
+    }
+
+    fn function(&mut self, id: u64) -> Result<Function, DecodeError> {
+        let tables = self.tables;
+        let entry = tables.function_of(id)?;
+        let (kind, raw_name) = split_system_name(tables.text(entry.system_name)?);
+        let name = match tables.text(entry.name)? {
+            "" => raw_name,
+            name => name,
+        };
+        Ok(Function {
+            name: self.string(name)?,
+            raw_name: self.string(if raw_name == name { "" } else { raw_name })?,
+            file: self.string(tables.text(entry.file)?)?,
+            kind,
+        })
+    }
+
+    fn sample(&mut self, position: usize, message: &[u8]) -> Result<(), DecodeError> {
+        self.parts.clear();
+        for field in fields("sample", message) {
+            match field? {
+                (field::SAMPLE_LOCATION, value) => {
+                    numbers("sample", value, |number| self.parts.locations.push(number))?;
+                }
+                (field::SAMPLE_VALUE, value) => {
+                    numbers("sample", value, |number| self.parts.values.push(number))?;
+                }
+                (field::SAMPLE_LABEL, Value::Bytes(bytes)) => self.label(bytes)?,
+                _ => {}
+            }
+        }
+        for id in &self.parts.locations {
+            let frames = self.frames.get(id);
+            let frames = frames.ok_or(DecodeError::NoSuchEntry { table: "location", id: *id })?;
+            self.frames_of_samples = self.frames_of_samples.saturating_add(frames.len());
+            if self.frames_of_samples > FRAMES_OF_SAMPLES {
+                return Err(DecodeError::TooMany { what: "frames of samples" });
+            }
+            self.parts.frames.extend_from_slice(frames);
+        }
+        let values = self.values(position)?;
+        let parts = &self.parts;
+        let stack = self.aggregate.stack_index(parts.frames.iter().copied());
+        let thread = self.threads.key(parts.thread_id, &parts.thread_name, &mut self.aggregate);
+        match self.aggregate.add_key(Key { stack, thread, state: parts.state }, values) {
+            Added::Kept => Ok(()),
+            Added::Lost(_) => Err(DecodeError::TooMany { what: "stacks or samples" }),
+        }
+    }
+
+    fn label(&mut self, message: &[u8]) -> Result<(), DecodeError> {
+        let (mut key, mut text, mut number) = (0, 0, 0);
+        for field in fields("label", message) {
+            match field? {
+                (field::LABEL_KEY, Value::Number(value)) => key = value,
+                (field::LABEL_TEXT, Value::Number(value)) => text = value,
+                (field::LABEL_NUMBER, Value::Number(value)) => number = value,
+                _ => {}
+            }
+        }
+        let text = self.tables.text(text)?;
+        match self.tables.text(key)? {
+            // Other profilers write it as text.
+            LABEL_THREAD_ID => {
+                let number = if text.is_empty() { number } else { text.parse().unwrap_or(0) };
+                self.parts.thread_id = u32::try_from(number).unwrap_or_default();
+            }
+            LABEL_THREAD_NAME => text.clone_into(&mut self.parts.thread_name),
+            LABEL_STATE => {
+                self.parts.state = ThreadState::ALL.into_iter().find(|state| state.name() == text);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn values(&self, sample: usize) -> Result<Values, DecodeError> {
+        let values = &self.parts.values;
+        let (found, expected) = (values.len(), self.tables.sample_types.len());
+        if found != expected {
+            return Err(DecodeError::ValueCount { sample, found, expected });
+        }
+        let value = |column: Option<(usize, u64)>| {
+            let Some((position, scale)) = column else { return Ok(0) };
+            match values.get(position).copied().unwrap_or_default() {
+                value if value > i64::MAX as u64 => Err(DecodeError::Negative { sample }),
+                value => Ok(value.saturating_mul(scale)),
+            }
+        };
+        Ok(Values {
+            count: value(self.columns.count.map(|position| (position, 1)))?,
+            cpu_ns: value(self.columns.cpu)?,
+            wall_ns: value(self.columns.wall)?,
+        })
+    }
+
+    fn finish(mut self) -> Result<Decoded, DecodeError> {
+        let tables = self.tables;
+        let comments = tables.comments.iter().map(|position| tables.text(*position));
+        let comments = comments.collect::<Result<Vec<_>, _>>()?;
+        let (report, report_error) = match SelfReport::from_comments(comments) {
+            Ok(report) => (report, None),
+            Err(error) => (None, Some(error)),
+        };
+        let taken = self.aggregate.take(Period {
+            start_unix_ns: tables.time_ns,
+            duration_ns: tables.duration_ns,
+            cpu_interval_ns: tables.period,
+        });
+        Ok(Decoded { profile: Profile { report, ..taken.profile }, report_error })
+    }
+}
+
+impl Parts {
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.locations.clear();
+        self.values.clear();
+        self.thread_id = 0;
+        self.thread_name.clear();
+        self.state = None;
+    }
+}
+
+/// Finds the values that mean something to us.
+fn columns(tables: &Tables<'_>) -> Result<Columns, DecodeError> {
+    let mut columns = Columns::default();
+    let mut types = Vec::new();
+    for (position, (kind, unit)) in tables.sample_types.iter().enumerate() {
+        let (kind, unit) = (tables.text(*kind)?, tables.text(*unit)?);
+        let scale = match unit {
+            "nanoseconds" => Some(1),
+            "microseconds" => Some(1_000),
+            "milliseconds" => Some(1_000_000),
+            "seconds" => Some(1_000_000_000),
+            _ => None,
+        };
+        let time = scale.map(|scale| (position, scale));
+        match kind {
+            "cpu-samples" | "samples" => columns.count = columns.count.or(Some(position)),
+            "cpu" => columns.cpu = columns.cpu.or(time),
+            "wall" => columns.wall = columns.wall.or(time),
+            _ => {}
+        }
+        types.push(format!("{kind}/{unit}"));
+    }
+    if columns.cpu.is_none() && columns.wall.is_none() {
+        return Err(DecodeError::NoTimes { types: types.join(", ") });
+    }
+    Ok(columns)
+}

@@ -1,0 +1,149 @@
+//! What is written: read back by ourselves, by prost, and by `go tool pprof`.
+mod support;
+
+use std::io::Read as _;
+use std::process::Command;
+
+use profile::read::{decode, merge};
+use prost::Message as _;
+use support::{encode, proto, sample_profile};
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let read = flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain);
+    assert!(read.is_ok());
+    plain
+}
+
+#[test]
+fn a_profile_is_read_back_equal() {
+    let profile = sample_profile();
+    let bytes = encode(&profile);
+    let decoded = decode(&bytes).unwrap();
+    assert_eq!(decoded.report_error, None);
+    assert_eq!(decoded.profile, profile);
+    assert_eq!(decode(&gunzip(&bytes)).unwrap().profile, profile);
+    // And is the same file again.
+    assert_eq!(encode(&decoded.profile), bytes);
+}
+
+#[test]
+fn an_empty_profile_is_a_profile() {
+    let profile = profile::Aggregate::default().take(profile::Period::default()).profile;
+    assert_eq!(decode(&encode(&profile)).unwrap().profile, profile);
+}
+
+#[test]
+fn an_independent_reader_sees_what_was_meant() {
+    let bytes = gunzip(&encode(&sample_profile()));
+    let seen = proto::Profile::decode(bytes.as_slice()).unwrap();
+    let text = |at: i64| seen.string_table[at as usize].as_str();
+    let types: Vec<_> =
+        seen.sample_type.iter().map(|kind| (text(kind.r#type), text(kind.unit))).collect();
+    assert_eq!(types, [("cpu-samples", "count"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")]);
+    assert_eq!(seen.period_type.map(|kind| text(kind.r#type)), Some("cpu"));
+    assert_eq!((seen.period, text(seen.default_sample_type)), (10_000_000, "cpu"));
+    assert_eq!((seen.time_nanos, seen.duration_nanos), (1_790_000_000_000_000_000, 1_000_000_000));
+    assert_eq!(seen.string_table[0], "");
+    let comments: Vec<_> = seen.comment.iter().map(|at| text(*at)).collect();
+    assert!(comments.contains(&"corprof.lost.ring_full=2"), "{comments:?}");
+
+    let names = |sample: &proto::Sample| -> Vec<String> {
+        let locations = sample.location_id.iter().map(|id| &seen.location[*id as usize - 1]);
+        locations
+            .map(|location| {
+                let function = &seen.function[location.line[0].function_id as usize - 1];
+                let file = match location.mapping_id {
+                    0 => "",
+                    id => text(seen.mapping[id as usize - 1].filename),
+                };
+                format!("{file}!{}:{}", text(function.name), location.line[0].line)
+            })
+            .collect()
+    };
+    let sleep = &seen.sample[1];
+    assert_eq!(
+        names(sleep),
+        [
+            "libc.so!nanosleep:0",
+            "System.Private.CoreLib.dll!Thread.Sleep(int):57",
+            "Shop.dll!Shop.Program.Main(string[]):67"
+        ]
+    );
+    assert_eq!(sleep.value, [0, 0, 700_000_000]);
+    let labels: Vec<_> =
+        sleep.label.iter().map(|label| (text(label.key), text(label.str), label.num)).collect();
+    assert_eq!(
+        labels,
+        [("thread id", "", 100), ("thread name", "main", 0), ("state", "sleeping", 0)]
+    );
+    let system_names: Vec<_> = seen.function.iter().map(|f| text(f.system_name)).collect();
+    assert!(system_names.contains(&"[native] _ZN3rawEv"), "{system_names:?}");
+    assert!(seen.mapping.iter().all(|mapping| mapping.has_functions));
+}
+
+#[test]
+fn merging_a_profile_with_itself_doubles_it() {
+    let profile = sample_profile();
+    let twice = merge([&profile, &profile]);
+    assert_eq!(twice.report, None);
+    assert_eq!(twice.period, profile.period);
+    assert_eq!(
+        (&twice.stacks, &twice.frames, &twice.modules, &twice.strings),
+        (&profile.stacks, &profile.frames, &profile.modules, &profile.strings)
+    );
+    for (double, single) in twice.samples.iter().zip(&profile.samples) {
+        let mut sum = single.values;
+        sum.add(single.values);
+        assert_eq!(*double, profile::Sample { values: sum, ..*single });
+    }
+    assert_eq!(merge([]).samples, []);
+}
+
+#[test]
+fn go_tool_pprof_agrees_and_keeps_what_we_need() {
+    let version = Command::new("go").arg("version").output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: there is no `go` here, so `go tool pprof` was not asked");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("corprof-pprof-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, rewritten) = (folder.join("a.pb.gz"), folder.join("b.pb.gz"));
+    let profile = sample_profile();
+    std::fs::write(&file, encode(&profile)).unwrap();
+    let pprof = |arguments: &[&str]| {
+        let output = Command::new("go")
+            .args(["tool", "pprof"])
+            .args(arguments)
+            .arg(&file)
+            .env("PPROF_TMPDIR", &folder)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        text
+    };
+    let top = pprof(&["-top"]);
+    assert!(top.contains("Type: cpu"), "{top}");
+    assert!(top.contains("300ms 83.33% 83.33%      300ms 83.33%  Shop.Prices.Sum(int)"), "{top}");
+    let wall = pprof(&["-top", "-sample_index=wall"]);
+    assert!(wall.contains("700ms 70.00% 70.00%      700ms 70.00%  nanosleep"), "{wall}");
+    let tags = pprof(&["-tags", "-sample_index=wall"]);
+    assert!(tags.contains("sleeping") && tags.contains("thread name"), "{tags}");
+    let comments = pprof(&["-comments"]);
+    assert!(comments.contains("corprof.managed_cpu_ns=362000000"), "{comments}");
+    // A file that pprof has rewritten still has kinds, threads, states and the report.
+    pprof(&["-proto", &format!("-output={}", rewritten.display())]);
+    let again = decode(&std::fs::read(&rewritten).unwrap()).unwrap().profile;
+    let kinds = |profile: &profile::Profile| {
+        let name = |f: &profile::Function| (profile.text(f.name).to_owned(), f.kind);
+        let mut names: Vec<_> = profile.functions.iter().map(name).collect();
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        names
+    };
+    assert_eq!(kinds(&again), kinds(&profile));
+    assert_eq!((again.total(), again.report), (profile.total(), profile.report));
+    assert_eq!(again.samples.len(), profile.samples.len());
+    let _ = std::fs::remove_dir_all(&folder);
+}
