@@ -69,6 +69,8 @@ struct Object {
     table: &'static Table,
 }
 
+#[repr(transparent)]
+#[expect(dead_code, reason = "read by the runtime, through the object's first word")]
 struct Table([*const c_void; SLOTS]);
 
 // SAFETY: the table holds addresses of functions and is never written.

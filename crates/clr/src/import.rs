@@ -3,43 +3,29 @@
 
 use std::ffi::c_void;
 
-use crate::com::{ComPtr, Guid, call, text};
+use metadata::{Direction, Metadata, Method, Token, TypeDef, TypeRef};
+
+use crate::com::{ComPtr, Guid, HResult, call, text};
 use crate::info::copied;
 
 /// Longest name read, in UTF-16 units; longer ones are cut.
 const NAME_UNITS_MAX: usize = 1024;
 /// Generic parameters, and methods of one name, read at once; further ones are left out.
 const TOKENS_MAX: usize = 32;
-/// `mdStatic` of a method's attributes (ECMA-335 II.23.1.10).
+/// Bits of a method's attributes (ECMA-335 II.23.1.10).
 const METHOD_STATIC: u32 = 0x10;
+const METHOD_SPECIAL_NAME: u32 = 0x800;
+/// Bits of a parameter's attributes (II.23.1.13).
+const PARAM_IN: u32 = 0x1;
+const PARAM_OUT: u32 = 0x2;
+/// The table of a TypeRef token.
+const TYPE_REF_TABLE: u32 = 0x01;
 /// The visibility bits of a type's attributes; from `NESTED_FIRST` on it is nested (II.23.1.15).
 const VISIBILITY_MASK: u32 = 0x7;
 const NESTED_FIRST: u32 = 2;
 
 /// A module's metadata.
 pub struct Import(ComPtr);
-
-/// A type that the module defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeDefRow {
-    /// With its namespace, unless nested.
-    pub name: String,
-    /// The type that it is nested in.
-    pub enclosing: Option<u32>,
-}
-
-/// A method that the module defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MethodRow {
-    /// Its name.
-    pub name: String,
-    /// Its type's token.
-    pub parent: u32,
-    /// Its signature.
-    pub signature: Vec<u8>,
-    /// Whether it has no `this`.
-    pub is_static: bool,
-}
 
 /// An enumeration of the metadata; closed when dropped.
 struct Enumeration<'a> {
@@ -68,9 +54,7 @@ impl Import {
         Self(pointer)
     }
 
-    /// A type that the module defines, by its TypeDef token.
-    #[must_use]
-    pub fn type_def_row(&self, token: u32) -> Option<TypeDefRow> {
+    fn type_def_row(&self, token: u32) -> Option<TypeDef> {
         let (mut length, mut name) = (0_u32, [0_u16; NAME_UNITS_MAX]);
         let (mut flags, mut extends) = (0_u32, 0_u32);
         // SAFETY: slot 12 is GetTypeDefProps(mdTypeDef, LPWSTR, ULONG, ULONG*, DWORD*, mdToken*);
@@ -92,8 +76,8 @@ impl Import {
         };
         answer.ok().ok()?;
         let nested = flags & VISIBILITY_MASK >= NESTED_FIRST;
-        let enclosing = if nested { self.enclosing(token) } else { None };
-        Some(TypeDefRow { name: text(&name, length), enclosing })
+        let enclosing = if nested { self.enclosing(token).map(Token) } else { None };
+        Some(TypeDef { name: text(&name, length), enclosing })
     }
 
     fn enclosing(&self, token: u32) -> Option<u32> {
@@ -104,9 +88,7 @@ impl Import {
         Some(enclosing)
     }
 
-    /// A type of another module, by its TypeRef token: its name and the token of its scope.
-    #[must_use]
-    pub fn type_ref_row(&self, token: u32) -> Option<(String, u32)> {
+    fn type_ref_row(&self, token: u32) -> Option<TypeRef> {
         let (mut scope, mut length, mut name) = (0_u32, 0_u32, [0_u16; NAME_UNITS_MAX]);
         // SAFETY: slot 14 is GetTypeRefProps(mdTypeRef, mdToken*, LPWSTR, ULONG, ULONG*); the
         // buffer is as long as said.
@@ -119,12 +101,12 @@ impl Import {
             )
         };
         answer.ok().ok()?;
-        Some((text(&name, length), scope))
+        // Any other scope is a module or an assembly.
+        let nested = scope >> 24 == TYPE_REF_TABLE;
+        Some(TypeRef { name: text(&name, length), scope: nested.then_some(Token(scope)) })
     }
 
-    /// A constructed type's signature, by its TypeSpec token.
-    #[must_use]
-    pub fn type_spec_row(&self, token: u32) -> Option<Vec<u8>> {
+    fn type_spec_row(&self, token: u32) -> Option<Vec<u8>> {
         let (mut signature, mut bytes) = (std::ptr::null::<u8>(), 0_u32);
         // SAFETY: slot 44 is GetTypeSpecFromToken(mdTypeSpec, PCCOR_SIGNATURE*, ULONG*).
         let answer = unsafe {
@@ -141,9 +123,7 @@ impl Import {
         Some(unsafe { copied(signature, bytes) })
     }
 
-    /// A method that the module defines, by its MethodDef token.
-    #[must_use]
-    pub fn method_row(&self, token: u32) -> Option<MethodRow> {
+    fn method_row(&self, token: u32) -> Option<Method> {
         let (mut parent, mut length, mut name) = (0_u32, 0_u32, [0_u16; NAME_UNITS_MAX]);
         let (mut attributes, mut signature) = (0_u32, std::ptr::null::<u8>());
         let (mut bytes, mut address, mut flags) = (0_u32, 0_u32, 0_u32);
@@ -182,13 +162,16 @@ impl Import {
         answer.ok().ok()?;
         // SAFETY: the metadata says that many bytes stand there; it lives as long as `self`.
         let signature = unsafe { copied(signature, bytes) };
-        let is_static = attributes & METHOD_STATIC != 0;
-        Some(MethodRow { name: text(&name, length), parent, signature, is_static })
+        Some(Method {
+            name: text(&name, length),
+            parent: Token(parent),
+            signature,
+            is_static: attributes & METHOD_STATIC != 0,
+            is_special_name: attributes & METHOD_SPECIAL_NAME != 0,
+        })
     }
 
-    /// The names of the generic parameters of a type or method, in order.
-    #[must_use]
-    pub fn generic_param_names(&self, owner: u32) -> Vec<String> {
+    fn generic_param_names(&self, owner: u32) -> Vec<String> {
         let mut enumeration = Enumeration { import: self, handle: std::ptr::null_mut() };
         let (mut count, mut tokens) = (0_u32, [0_u32; TOKENS_MAX]);
         // SAFETY: slot 65 is EnumGenericParams(HCORENUM*, mdToken, mdGenericParam[], ULONG, ULONG*);
@@ -240,11 +223,9 @@ impl Import {
         Some(text(&name, length))
     }
 
-    /// The methods of a type that have a name, at most `TOKENS_MAX`.
-    #[must_use]
-    pub fn methods_with_name(&self, class: u32, name: &str) -> Vec<u32> {
+    fn methods_with_name(&self, class: u32, name: &str) -> Vec<u32> {
         let mut enumeration = Enumeration { import: self, handle: std::ptr::null_mut() };
-        let name: Vec<u16> = name.encode_utf16().chain(std::iter::once(0)).collect();
+        let name = wide(name);
         let (mut count, mut tokens) = (0_u32, [0_u32; TOKENS_MAX]);
         // SAFETY: slot 19 is EnumMethodsWithName(HCORENUM*, mdTypeDef, LPCWSTR, mdMethodDef[],
         // ULONG, ULONG*); the name ends with NUL, the array is as long as said.
@@ -268,4 +249,114 @@ impl Import {
         }
         tokens.iter().take(usize::try_from(count).unwrap_or(0)).copied().collect()
     }
+
+    fn custom_attribute(&self, owner: u32, name: &str) -> Option<Vec<u8>> {
+        let name = wide(name);
+        let (mut value, mut bytes) = (std::ptr::null::<u8>(), 0_u32);
+        // SAFETY: slot 60 is GetCustomAttributeByName(mdToken, LPCWSTR, const void**, ULONG*); the
+        // name ends with NUL.
+        let answer = unsafe {
+            call!(
+                self.0,
+                60,
+                (u32, *const u16, *mut *const u8, *mut u32),
+                (owner, name.as_ptr(), &raw mut value, &raw mut bytes)
+            )
+        };
+        // S_FALSE says that there is none.
+        if answer != HResult::OK {
+            return None;
+        }
+        // SAFETY: the metadata says that many bytes stand there; it lives as long as `self`.
+        Some(unsafe { copied(value, bytes) })
+    }
+
+    fn param_attributes(&self, method: u32, sequence: u32) -> Option<u32> {
+        let mut token = 0_u32;
+        // SAFETY: slot 52 is GetParamForMethodIndex(mdMethodDef, ULONG, mdParamDef*).
+        let answer =
+            unsafe { call!(self.0, 52, (u32, u32, *mut u32), (method, sequence, &raw mut token)) };
+        answer.ok().ok()?;
+        let (mut owner, mut number, mut length) = (0_u32, 0_u32, 0_u32);
+        let (mut attributes, mut kind) = (0_u32, 0_u32);
+        let (mut value, mut value_length) = (std::ptr::null::<u8>(), 0_u32);
+        // SAFETY: slot 59 is GetParamProps(mdParamDef, mdMethodDef*, ULONG*, LPWSTR, ULONG, ULONG*,
+        // DWORD*, DWORD*, UVCP_CONSTANT*, ULONG*); no name is asked for, so its buffer may be null.
+        let answer = unsafe {
+            call!(
+                self.0,
+                59,
+                (
+                    u32,
+                    *mut u32,
+                    *mut u32,
+                    *mut u16,
+                    u32,
+                    *mut u32,
+                    *mut u32,
+                    *mut u32,
+                    *mut *const u8,
+                    *mut u32
+                ),
+                (
+                    token,
+                    &raw mut owner,
+                    &raw mut number,
+                    std::ptr::null_mut(),
+                    0,
+                    &raw mut length,
+                    &raw mut attributes,
+                    &raw mut kind,
+                    &raw mut value,
+                    &raw mut value_length
+                )
+            )
+        };
+        answer.ok().ok()?;
+        Some(attributes)
+    }
+}
+
+impl Metadata for Import {
+    fn type_def(&self, token: Token) -> Option<TypeDef> {
+        self.type_def_row(token.0)
+    }
+
+    fn type_ref(&self, token: Token) -> Option<TypeRef> {
+        self.type_ref_row(token.0)
+    }
+
+    fn type_spec(&self, token: Token) -> Option<Vec<u8>> {
+        self.type_spec_row(token.0)
+    }
+
+    fn method(&self, token: Token) -> Option<Method> {
+        self.method_row(token.0)
+    }
+
+    fn generic_params(&self, owner: Token) -> Vec<String> {
+        self.generic_param_names(owner.0)
+    }
+
+    fn methods_named(&self, type_def: Token, name: &str) -> Vec<Token> {
+        self.methods_with_name(type_def.0, name).into_iter().map(Token).collect()
+    }
+
+    fn attribute(&self, owner: Token, name: &str) -> Option<Vec<u8>> {
+        self.custom_attribute(owner.0, name)
+    }
+
+    fn direction(&self, method: Token, sequence: u32) -> Direction {
+        let attributes = self.param_attributes(method.0, sequence).unwrap_or(0);
+        match attributes & (PARAM_IN | PARAM_OUT) {
+            PARAM_IN => Direction::In,
+            PARAM_OUT => Direction::Out,
+            _ => Direction::Ref,
+        }
+    }
+}
+
+/// Text as COM wants it: UTF-16 with a NUL.
+fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain(std::iter::once(0)).collect()
 }

@@ -156,7 +156,8 @@ impl Accounts {
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
         self.ends.add(stack.end, 1);
         let frames: Vec<_> = stack.frames.to_vec();
-        let waits = frames.iter().map(|frame| self.symbolizer.named(*frame, &mut self.aggregate).wait);
+        let waits =
+            frames.iter().map(|frame| self.symbolizer.named(*frame, &mut self.aggregate).wait);
         let state = waits::state(stack.call, waits);
         let walked = Walked { frames: stack.frames, gap: stack.gap, end: stack.end };
         let id = Some(self.intern(&walked));
@@ -179,6 +180,7 @@ impl Accounts {
         let Some(mut account) = self.threads.remove(&thread) else {
             return self.add_unsampled(ThreadKey::NONE, without, values);
         };
+        let key = account.key;
         match place(&mut account) {
             Some(place) => {
                 let id = match place.id {
@@ -186,9 +188,9 @@ impl Accounts {
                     None => self.intern(&place.walked),
                 };
                 place.id = Some(id);
-                self.add(account.key, id, place.state, values);
+                self.add(key, id, place.state, values);
             }
-            None => self.add_unsampled(account.key, without, values),
+            None => self.add_unsampled(key, without, values),
         }
         self.threads.insert(thread, account);
     }

@@ -100,7 +100,10 @@ mod tests {
         for n in 0..UNWRITTEN_PROFILES_MAX as u64 + 2 {
             let written = output.write(format!("{n}.pb.gz"), vec![1; 10]);
             let expected = u64::from(n >= UNWRITTEN_PROFILES_MAX as u64);
-            assert!(matches!(written, Written::Later { dropped, .. } if dropped == expected), "{n}");
+            assert!(
+                matches!(written, Written::Later { dropped, .. } if dropped == expected),
+                "{n}"
+            );
         }
         fs::remove_file(&folder).expect("out of the way");
         assert!(matches!(output.write("last.pb.gz".to_owned(), vec![2]), Written::All));

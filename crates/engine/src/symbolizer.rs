@@ -52,7 +52,7 @@ pub struct Symbolizer {
     publisher: Publisher,
     native: TableBuilder,
     /// By module, as the address of its shared description; `None` if it has no symbols.
-    symbols: HashMap<*const Module, Option<Symbols>>,
+    symbols: HashMap<usize, Option<Symbols>>,
     methods: Methods<Note>,
     cache: HashMap<u64, Named>,
     modules: HashMap<String, Option<ModuleId>>,
@@ -81,8 +81,7 @@ impl Symbolizer {
         if native_changed {
             self.cache.clear();
             let entries = self.native.entries();
-            self.symbols
-                .retain(|key, _| entries.iter().any(|entry| Arc::as_ptr(&entry.module) == *key));
+            self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
         if let Some(table) = self.methods.table_if_changed(native_changed) {
             self.publisher.publish(self.native.table(), table);
@@ -127,10 +126,8 @@ impl Symbolizer {
         address: u64,
         aggregate: &mut Aggregate,
     ) -> Named {
-        let symbols = self
-            .symbols
-            .entry(Arc::as_ptr(module))
-            .or_insert_with(|| Symbols::open(module).ok());
+        let symbols =
+            self.symbols.entry(key_of(module)).or_insert_with(|| Symbols::open(module).ok());
         let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
         let symbol = symbol.map(|symbol| symbol.name.to_owned());
         let anonymous = symbol.is_none();
@@ -180,8 +177,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        let named =
-            Named { frame, anonymous: false, wait: Some(Wait::of_method(&name.display)) };
+        let named = Named { frame, anonymous: false, wait: Some(Wait::of_method(&name.display)) };
         if let Some(note) = self.methods.note_at(address) {
             note.named = Some(named);
         }
@@ -237,4 +233,9 @@ impl Symbolizer {
             self.methods.learn_stub(address, &note);
         }
     }
+}
+
+/// Tells modules of the current list apart.
+fn key_of(module: &Arc<Module>) -> usize {
+    Arc::as_ptr(module).addr()
 }

@@ -117,7 +117,8 @@ impl Ticker {
         let wall_due_ns = self.wall.as_ref().and_then(WallSampler::next_due_ns);
         let tick_ns = jitter.around(self.wall_interval_ns);
         let idle_until_ns = now_ns.saturating_add(IDLE_NS_MAX);
-        let wall_ns = wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));
+        let wall_ns =
+            wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));
         let scan_ns = if self.scan.is_empty() { idle_until_ns } else { next_scan_ns };
         let until_ns = wall_ns.min(scan_ns).min(idle_until_ns);
         // A request to settle or stop waits for at most this sleep.

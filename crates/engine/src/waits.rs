@@ -116,9 +116,17 @@ mod tests {
         check(None, &[], ThreadState::Io);
         let native = ["native:libc.so.6", "native:libcoreclr.so"];
         let with = |methods: &[&'static str]| [&native[..], methods].concat();
-        check(FUTEX, &with(&["System.Threading.Thread.Sleep(int)", "A.B()"]), ThreadState::Sleeping);
+        check(
+            FUTEX,
+            &with(&["System.Threading.Thread.Sleep(int)", "A.B()"]),
+            ThreadState::Sleeping,
+        );
         check(FUTEX, &with(&["Shop.Cart.Add()", "A.B()"]), ThreadState::Lock);
-        check(FUTEX, &with(&["System.Threading.Monitor.Wait(object, int)", "A.B()"]), ThreadState::Waiting);
+        check(
+            FUTEX,
+            &with(&["System.Threading.Monitor.Wait(object, int)", "A.B()"]),
+            ThreadState::Waiting,
+        );
         check(FUTEX, &with(&["System.Threading.Lock.Enter()", "A.B()"]), ThreadState::Lock);
         check(FUTEX, &["native:libc.so.6", "A.B()"], ThreadState::Waiting);
         check(FUTEX, &[], ThreadState::Waiting);

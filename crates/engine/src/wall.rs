@@ -165,7 +165,8 @@ impl WallSampler {
                 return next_ns;
             }
             let distance_ns = now_ns.saturating_sub(since_ns) / WALL_BACKOFF_DIVISOR;
-            let distance_ns = distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
+            let distance_ns =
+                distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
             return now_ns.saturating_add(distance_ns);
         }
         let looked = self.reader.look(thread, wall.tid, cpu_ns);

@@ -42,7 +42,10 @@ impl Scan {
     /// passing over `SCAN_SKIPS_MAX` that are not running. Goes round, so that all have their turn.
     /// Returns how many threads were signalled.
     pub fn tick(&mut self) -> usize {
-        self.tick_over(|tid| Stat::read(tid).is_some_and(|stat| stat.is_running()), disposition_send)
+        self.tick_over(
+            |tid| Stat::read(tid).is_some_and(|stat| stat.is_running()),
+            disposition_send,
+        )
     }
 
     fn tick_over(
@@ -87,7 +90,16 @@ mod tests {
         let mut scan = scan(5, 2);
         let mut seen = vec![];
         for _ in 0..5 {
-            assert_eq!(scan.tick_over(|_| true, |tid, _, _| { seen.push(tid); true }), 2);
+            assert_eq!(
+                scan.tick_over(
+                    |_| true,
+                    |tid, _, _| {
+                        seen.push(tid);
+                        true
+                    }
+                ),
+                2
+            );
         }
         assert_eq!(seen, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
     }
@@ -97,7 +109,13 @@ mod tests {
         let mut scan = scan(1000, 2);
         let mut looked = vec![];
         for _ in 0..20 {
-            scan.tick_over(|tid| { looked.push(tid); false }, |_, _, _| true);
+            scan.tick_over(
+                |tid| {
+                    looked.push(tid);
+                    false
+                },
+                |_, _, _| true,
+            );
         }
         assert_eq!(looked.len(), 20 * (SCAN_SKIPS_MAX + 1));
         assert_eq!(looked[SCAN_SKIPS_MAX + 1], looked[SCAN_SKIPS_MAX] + 1);
