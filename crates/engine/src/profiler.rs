@@ -84,6 +84,7 @@ impl Profiler {
         log: Log,
     ) -> Result<Self, StartError> {
         let shared = make_shared().map_err(StartError::Memory)?;
+        shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
         install(shared)?;
         let inbox = Arc::new(Inbox::default());
         let kind = config.cpu_enabled.then_some(config.sampler);

@@ -9,6 +9,7 @@ use core::ffi::c_void;
 
 const SYS_GETTID: u64 = 186;
 const SYS_CLOCK_GETTIME: u64 = 228;
+const SYS_TIMER_SETTIME: u64 = 223;
 /// Offset of the general registers in the kernel's `ucontext`: flags, link and the stack's
 /// description come first. Source: `struct ucontext` and `struct sigcontext_64` of the kernel.
 const GREGS_OFFSET: u64 = 40;
@@ -126,4 +127,25 @@ pub fn clock_ns(clock: Clock) -> u64 {
     }
     let [seconds, nanos] = time;
     if answer == 0 { seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) } else { 0 }
+}
+
+/// Sets when a timer of this process next expires, on its own clock; after that it goes on with its
+/// interval. Nanoseconds. A timer that is gone is not an error worth telling here.
+///
+/// # Signal safety
+/// One system call.
+pub fn set_timer(timer: i32, next_ns: u64, interval_ns: u64) {
+    const TIMER_ABSTIME: u64 = 1;
+    const SECOND_NS: u64 = 1_000_000_000;
+    let split = |ns: u64| (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
+    let (interval_s, interval_rest) = split(interval_ns);
+    let (next_s, next_rest) = split(next_ns);
+    let times = [interval_s, interval_rest, next_s, next_rest];
+    // SAFETY: the kernel reads four eight-byte numbers (an itimerspec) from the array that rdx points
+    // to, and writes nothing since no old value is asked for.
+    unsafe {
+        asm!("syscall", inlateout("rax") SYS_TIMER_SETTIME => _, in("rdi") i64::from(timer),
+            in("rsi") TIMER_ABSTIME, in("rdx") times.as_ptr(), in("r10") 0_u64,
+            out("rcx") _, out("r11") _, options(nostack, preserves_flags));
+    }
 }

@@ -41,6 +41,8 @@ pub struct Shared {
     pub tables: AtomicPtr<Tables<'static>>,
     /// Losses that handlers count, by `Loss` number.
     pub losses: [AtomicU64; Loss::ALL.len()],
+    /// The wanted CPU time between two samples of a thread, in nanoseconds.
+    pub cpu_interval_ns: AtomicU64,
     /// Samples kept.
     pub kept: AtomicU64,
     /// The handler that was installed before ours, for signals that are not ours; 0 if none.
@@ -60,6 +62,7 @@ impl Shared {
             ring,
             tables: AtomicPtr::new(core::ptr::null_mut()),
             losses: [const { AtomicU64::new(0) }; Loss::ALL.len()],
+            cpu_interval_ns: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             previous: AtomicUsize::new(0),
         }
@@ -145,7 +148,21 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
     let result = unsafe { arch::result_register(context) };
     // SAFETY: the context is the kernel's own.
     let registers = unsafe { arch::registers(context) };
-    take_sample(shared, record, thread, tid, overruns, registers, result);
+    let cpu_clock_ns = arch::clock_ns(Clock::ThreadCpu);
+    if let Some(timer) = record.timer() {
+        let interval_ns = shared.cpu_interval_ns.load(Ordering::Relaxed);
+        arch::set_timer(timer, record.next_due_ns(cpu_clock_ns, interval_ns), interval_ns);
+    }
+    let origin = Origin { thread, tid, overruns, cpu_clock_ns };
+    take_sample(shared, record, &origin, registers, result);
+}
+
+/// What a sample says of itself besides its stack.
+struct Origin {
+    thread: ThreadRef,
+    tid: u32,
+    overruns: u32,
+    cpu_clock_ns: u64,
 }
 
 /// Hands a signal that is not ours to the handler that was there before.
@@ -167,25 +184,22 @@ unsafe fn pass_on(shared: &Shared, signal: c_int, info: *mut c_void, context: *m
 fn take_sample(
     shared: &Shared,
     record: &Record,
-    thread: ThreadRef,
-    tid: u32,
-    overruns: u32,
+    origin: &Origin,
     registers: Registers,
     result: u64,
 ) {
-    let cpu_clock_ns = arch::clock_ns(Clock::ThreadCpu);
     let mut claim = match shared.ring.claim() {
         Ok(claim) => claim,
         // The mark is not moved: the thread's next sample carries this time too.
         Err(loss) => return shared.count(loss),
     };
     let sample = claim.value();
-    sample.thread = thread;
-    sample.tid = tid;
-    sample.overruns = overruns;
+    sample.thread = origin.thread;
+    sample.tid = origin.tid;
+    sample.overruns = origin.overruns;
     sample.time_ns = arch::clock_ns(Clock::Monotonic);
-    sample.cpu_ns = cpu_clock_ns.saturating_sub(record.cpu_seen_ns());
-    record.set_cpu_seen_ns(cpu_clock_ns);
+    sample.cpu_ns = origin.cpu_clock_ns.saturating_sub(record.cpu_seen_ns());
+    record.set_cpu_seen_ns(origin.cpu_clock_ns);
     sample.frames.clear();
     let (stack_start, stack_end) = record.stack();
     // Only what lies above the stack pointer is certainly mapped and not in use by the handler.

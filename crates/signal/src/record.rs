@@ -40,6 +40,12 @@ pub struct Record {
     stack_end: AtomicU64,
     /// The thread's CPU clock at its last kept sample, in nanoseconds.
     cpu_seen_ns: AtomicU64,
+    /// The thread's CPU timer, plus one; 0 if it has none.
+    timer: AtomicU32,
+    /// State of the generator of the timer's jitter; never 0 when used.
+    jitter: AtomicU64,
+    /// When, on the thread's CPU clock, the timer was last meant to expire.
+    timer_due_ns: AtomicU64,
 }
 
 impl Record {
@@ -53,6 +59,7 @@ impl Record {
         self.stack_start.store(stack_start, Ordering::Relaxed);
         self.stack_end.store(stack_end, Ordering::Relaxed);
         self.cpu_seen_ns.store(cpu_seen_ns, Ordering::Relaxed);
+        self.timer.store(0, Ordering::Relaxed);
         self.generation.store(next, Ordering::Release);
         next
     }
@@ -102,5 +109,43 @@ impl Record {
     /// Writes an atomic.
     pub fn set_cpu_seen_ns(&self, cpu_ns: u64) {
         self.cpu_seen_ns.store(cpu_ns, Ordering::Relaxed);
+    }
+
+    /// Tells the handler which timer to set anew after each sample, and when it was first due.
+    pub fn set_timer(&self, timer: i32, due_ns: u64) {
+        self.jitter.store(due_ns | 1, Ordering::Relaxed);
+        self.timer_due_ns.store(due_ns, Ordering::Relaxed);
+        self.timer.store(timer.cast_unsigned().wrapping_add(1), Ordering::Release);
+    }
+
+    /// The thread's timer.
+    ///
+    /// # Signal safety
+    /// Reads an atomic.
+    #[must_use]
+    pub fn timer(&self) -> Option<i32> {
+        self.timer.load(Ordering::Acquire).checked_sub(1).map(u32::cast_signed)
+    }
+
+    /// When the timer is to expire next: a jittered interval after it was last due, so that samples
+    /// come at the wanted rate and can't fall into step with periodic work.
+    ///
+    /// # Signal safety
+    /// Reads and writes atomics that belong to the thread's own handler.
+    #[must_use]
+    pub fn next_due_ns(&self, now_ns: u64, interval_ns: u64) -> u64 {
+        let mut state = self.jitter.load(Ordering::Relaxed);
+        state ^= state.wrapping_shl(13);
+        state ^= state.wrapping_shr(7);
+        state ^= state.wrapping_shl(17);
+        self.jitter.store(state, Ordering::Relaxed);
+        // Evenly between half and one and a half of the interval.
+        let spread = state.checked_rem(interval_ns).unwrap_or(0);
+        let step_ns = interval_ns.wrapping_shr(1).saturating_add(spread);
+        let due_ns = self.timer_due_ns.load(Ordering::Relaxed).saturating_add(step_ns);
+        // Behind, as when the interval is shorter than the kernel's tick: no catching up.
+        let due_ns = if due_ns > now_ns { due_ns } else { now_ns.saturating_add(step_ns) };
+        self.timer_due_ns.store(due_ns, Ordering::Relaxed);
+        due_ns
     }
 }

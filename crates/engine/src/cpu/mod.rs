@@ -14,6 +14,7 @@ use config::Sampler;
 use model::Loss;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
+use sys::clock;
 use sys::timer::CpuTimer;
 
 use crate::log::Log;
@@ -56,7 +57,13 @@ impl CpuSampler {
             Some(Sampler::Timer) => {}
         }
         match CpuTimer::start(tid, self.signal, thread.to_value(), self.interval) {
-            Ok(timer) => Watch::Timer(timer),
+            Ok(timer) => {
+                let due_ns = clock::thread_cpu_ns(tid).unwrap_or(0);
+                if let Some(record) = shared.records.get(thread.index as usize) {
+                    record.set_timer(timer.id(), due_ns);
+                }
+                Watch::Timer(timer)
+            }
             Err(error) => {
                 shared.count(Loss::NoTimer);
                 if !self.fallback_said.swap(true, Ordering::Relaxed) {

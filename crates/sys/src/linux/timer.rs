@@ -55,6 +55,12 @@ impl CpuTimer {
         Ok(timer)
     }
 
+    /// The kernel's number for it.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.0
+    }
+
     fn set(&self, interval: Duration) -> io::Result<()> {
         let time = libc::timespec {
             tv_sec: libc::time_t::try_from(interval.as_secs()).unwrap_or(libc::time_t::MAX),
