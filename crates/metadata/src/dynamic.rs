@@ -73,6 +73,11 @@ mod tests {
         closure.extend_from_slice(&0x7f00_1234_5678_usize.to_le_bytes());
         closure.push(0x08);
         check("lambda_method1", &closure, "[dynamic] lambda_method1(…, int)");
+        // List<int>, a generic type by its handle.
+        let mut list = vec![0x00, 0x01, 0x01, 0x15, 0x21];
+        list.extend_from_slice(&0x7f00_1234_5678_usize.to_le_bytes());
+        list.extend_from_slice(&[0x01, 0x08]);
+        check("OfList", &list, "[dynamic] OfList(…<int>)");
         check("NoSignature", &[], "[dynamic] NoSignature(…)");
         check("", &[0x00, 0x00, 0x01], "[dynamic] ()");
     }

@@ -9,6 +9,11 @@
 //! on bytes that anybody may have produced (obfuscators, `System.Reflection.Emit`): reads are
 //! checked, recursion, work and length are bounded, and what cannot be read is shown as `…`.
 #![forbid(unsafe_code)]
+// No panic path: all of this runs inside the customer's process.
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::string_slice, clippy::arithmetic_side_effects)
+)]
 
 mod display;
 mod dynamic;
@@ -26,6 +31,8 @@ mod text;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod hostile;
 

@@ -120,6 +120,13 @@ pub(crate) fn compiler_method(name: &str) -> Option<CompilerMethod<'_>> {
         .then_some(CompilerMethod::LocalFunction { of, name })
 }
 
+/// The property whose type is this generic parameter of an anonymous type: `<Id>j__TPar`, by mcs
+/// `<Id>__T`.
+pub(crate) fn property_of_parameter(name: &str) -> Option<&str> {
+    let (property, kind) = split(name)?;
+    matches!(kind, "j__TPar" | "__T").then_some(property)
+}
+
 /// The text between the first `<` and its `>`, and what follows.
 fn split(name: &str) -> Option<(&str, &str)> {
     let inner = name.strip_prefix('<')?;
@@ -241,6 +248,13 @@ mod tests {
         check_method("<LamG`1>m__4", Lambda { of: Some("LamG`1") });
         check_method("<>m__0", Lambda { of: None });
         check_method("<>__Finally0", Finally);
+    }
+
+    #[test]
+    fn parameters_of_anonymous_types() {
+        assert_eq!(property_of_parameter("<Id>j__TPar"), Some("Id"));
+        assert_eq!(property_of_parameter("<Id>__T"), Some("Id"));
+        assert_eq!(property_of_parameter("TKey"), None);
     }
 
     #[test]

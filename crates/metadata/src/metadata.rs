@@ -5,6 +5,9 @@
 pub struct Token(pub u32);
 
 impl Token {
+    /// No row of any table.
+    pub const NONE: Self = Self(0);
+
     const TYPE_REF: u32 = 0x01;
     const TYPE_DEF: u32 = 0x02;
     const TYPE_SPEC: u32 = 0x1b;

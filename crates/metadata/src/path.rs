@@ -2,7 +2,7 @@
 
 use model::limits::SIGNATURE_DEPTH_MAX;
 
-use crate::mangling::{CompilerType, compiler_type};
+use crate::mangling::{CompilerType, compiler_type, property_of_parameter};
 use crate::metadata::{Metadata, Token, TypeTable};
 use crate::text::{UNKNOWN, list, split_arity, split_qualified};
 
@@ -117,13 +117,10 @@ fn innermost(mut name: &str) -> &str {
     name
 }
 
-/// `anonymous type { Id, Name }` by the compiler's names of its generic parameters, which are
-/// `<Id>j__TPar` (Roslyn) or `<Id>__T` (mcs).
+/// `anonymous type { Id, Name }` by the compiler's names of its generic parameters.
 fn anonymous(parameters: &[String]) -> String {
-    let names: Vec<&str> = parameters
-        .iter()
-        .filter_map(|parameter| parameter.strip_prefix('<')?.split_once('>').map(|(name, _)| name))
-        .collect();
+    let names: Vec<&str> =
+        parameters.iter().filter_map(|parameter| property_of_parameter(parameter)).collect();
     if names.is_empty() {
         "anonymous type".to_owned()
     } else {

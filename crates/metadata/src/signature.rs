@@ -17,7 +17,7 @@ pub enum Type {
     Named(Token),
     /// A generic type with its arguments; those of enclosing types come first.
     Generic {
-        /// The generic type.
+        /// The generic type; [`Token::NONE`] where it is a type handle, as in dynamic methods.
         definition: Token,
         /// The arguments.
         arguments: Vec<Type>,
@@ -75,6 +75,8 @@ const CONVENTION_VARARG: u8 = 0x05;
 const CONVENTION_UNMANAGED: u8 = 0x09;
 const IS_GENERIC: u8 = 0x10;
 const SENTINEL: u8 = 0x41;
+/// A type by a pointer of the runtime, which is never followed.
+const INTERNAL: u8 = 0x21;
 
 impl MethodSignature {
     /// Decodes a MethodDefSig, MethodRefSig or StandAloneMethodSig.
@@ -180,8 +182,7 @@ fn element_type(element: u8, blob: &mut Blob<'_>, depth: usize) -> Type {
         0x1b => Type::Function(Box::new(method(blob, deeper))),
         0x1d => Type::Vector(Box::new(ty(blob, deeper))),
         0x1e => blob.compressed().map_or(Type::Unknown, Type::MethodParameter),
-        // ELEMENT_TYPE_INTERNAL: a pointer of the runtime, never to be followed.
-        0x21 => blob.bytes(size_of::<usize>()).map_or(Type::Unknown, |_| Type::Internal),
+        INTERNAL => blob.bytes(size_of::<usize>()).map_or(Type::Unknown, |_| Type::Internal),
         _ => {
             blob.fail::<()>();
             Type::Unknown
@@ -229,8 +230,11 @@ fn array(blob: &mut Blob<'_>, depth: usize) -> Type {
 }
 
 fn generic(blob: &mut Blob<'_>, depth: usize) -> Type {
-    blob.byte();
-    let Some(definition) = blob.type_token() else { return Type::Unknown };
+    let definition = match blob.byte() {
+        Some(INTERNAL) => blob.bytes(size_of::<usize>()).map(|_| Token::NONE),
+        _ => blob.type_token(),
+    };
+    let Some(definition) = definition else { return Type::Unknown };
     let count = blob.compressed().unwrap_or_default();
     let mut arguments = Vec::new();
     for _ in 0..count {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use model::limits::{FUNCTION_NAME_BYTES_MAX, SIGNATURE_DEPTH_MAX};
 
+use crate::mangling::property_of_parameter;
 use crate::metadata::{Direction, Metadata, Token, TypeTable};
 use crate::path::{TypePath, with_arguments};
 use crate::signature::{Convention, MethodSignature, Type};
@@ -58,13 +59,16 @@ pub(crate) fn generic_names(
         .generic_params(owner)
         .into_iter()
         .map(|name| match arguments.next() {
-            Some(TypeArg::Known(argument)) => argument.clone(),
-            Some(TypeArg::Shared) | None => name,
+            Some(TypeArg::Known(argument)) => bounded(argument.clone()),
+            Some(TypeArg::Shared) | None => match property_of_parameter(&name) {
+                Some(property) => property.to_owned(),
+                None => bounded(name),
+            },
         })
         .collect();
     // Metadata that lost its parameters' names still has arguments.
     names.extend(arguments.map(|argument| match argument {
-        TypeArg::Known(argument) => argument.clone(),
+        TypeArg::Known(argument) => bounded(argument.clone()),
         TypeArg::Shared => UNKNOWN.to_owned(),
     }));
     names

@@ -109,7 +109,7 @@ static class LocalFunctions
     static void Generic() { Helper(1); [MethodImpl(No)] static void Helper<T>(T value) => Total += Burn(Ms); }
     static void GenericInGeneric<T>(T value)
     {
-        Helper(value, "x");
+        Helper(value, 2L);
         [MethodImpl(No)] static void Helper<U>(T first, U second) => Total += Burn(Ms);
     }
     static void InLambda()

@@ -4,7 +4,8 @@
 // tests/golden/names.txt, by the description given to Case.
 //
 //   names.dll [MS]      CPU time of each construct, default 40 ms
-//   NAMES_TOKENS=1      also prints "token <tab> description" of each caller of Burn
+//   NAMES_TOKENS=1      also prints "token <tab> description" of each caller of Burn; of those
+//                       that are in no metadata of this assembly, "- <tab> description <tab> name"
 //
 // `Total += Burn(Ms)` everywhere: the addition after the call keeps the JIT from making it a tail
 // call, which would take the construct's own frame away. C# 12, unsafe.
@@ -45,8 +46,8 @@ Operators.Run();
 Lambdas.Run();
 LocalFunctions.Run();
 Parameters.Run();
-Flow.Run();
 RunTime.Run();
+Flow.Run();
 await Asynchronous.Run();
 await Sequences.Run();
 Console.WriteLine($"{Cases} constructs, {Total / 1_000_000} ms");
@@ -106,10 +107,10 @@ namespace Corprof.TestApps.Names
 
         static void PrintCaller(MethodBase? caller)
         {
-            int token = 0;
-            try { token = caller?.MetadataToken ?? 0; } catch (InvalidOperationException) { }
-            if (caller?.Module.Assembly != typeof(Work).Assembly) token = 0;
-            Console.WriteLine($"{token:x8}\t{current}");
+            bool isOurs = caller?.Module.Assembly == typeof(Work).Assembly && caller is not DynamicMethod;
+            string who = "-";
+            try { if (isOurs) who = caller!.MetadataToken.ToString("x8"); } catch (InvalidOperationException) { }
+            Console.WriteLine($"{who}\t{current}" + (who == "-" ? $"\t{caller?.Name}" : ""));
         }
     }
 
