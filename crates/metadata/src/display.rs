@@ -187,14 +187,18 @@ impl Origin {
     fn name_of_owner(mut self, metadata: &dyn Metadata) -> MethodName {
         let owner = self.owner(metadata);
         let mut arguments = std::mem::take(&mut self.method_arguments);
-        if let Wrapping::LocalFunction(name) = &self.wrapping {
+        let outer = match &owner {
+            Owner::Exact(token, _) => Some(metadata.generic_params(*token).len()),
+            Owner::Overloaded | Owner::NameOnly => None,
+        };
+        match (&self.wrapping, outer) {
             // A local function has its method's generic parameters before its own.
-            let outer = match &owner {
-                Owner::Exact(token, _) => metadata.generic_params(*token).len(),
-                Owner::Overloaded | Owner::NameOnly => 0,
-            };
-            let own = arguments.split_off(outer.min(arguments.len()));
-            self.wrapping = Wrapping::LocalFunction(with_arguments(name.clone(), &own));
+            (Wrapping::LocalFunction(name), outer) => {
+                let own = arguments.split_off(outer.unwrap_or_default().min(arguments.len()));
+                self.wrapping = Wrapping::LocalFunction(with_arguments(name.clone(), &own));
+            }
+            (Wrapping::None | Wrapping::Lambda, Some(outer)) => arguments.truncate(outer),
+            (Wrapping::None | Wrapping::Lambda, None) => {}
         }
         self.name(metadata, owner, &arguments)
     }
@@ -207,13 +211,15 @@ impl Origin {
         }
         let count = self.method_arguments.len();
         let mut candidates = metadata.methods_named(segment.token, &self.member);
-        candidates.retain(|&candidate| {
-            let arity = metadata.generic_params(candidate).len();
-            match self.wrapping {
-                Wrapping::LocalFunction(_) => arity <= count,
-                Wrapping::None | Wrapping::Lambda => arity == count,
+        let arity = |&candidate: &Token| metadata.generic_params(candidate).len();
+        let has_same = candidates.iter().any(|candidate| arity(candidate) == count);
+        match self.wrapping {
+            Wrapping::None | Wrapping::Lambda if has_same => {
+                candidates.retain(|c| arity(c) == count)
             }
-        });
+            // Local functions add generic parameters, and lambdas in them have these too.
+            _ => candidates.retain(|candidate| arity(candidate) <= count),
+        }
         if let (true, Wrapping::None, Some(machine)) =
             (candidates.len() > 1, &self.wrapping, &self.state_machine)
         {

@@ -21,7 +21,8 @@ const SOURCES: [&str; 4] = [
 
 /// The generic arguments that the runtime reports for a row: of the type, and of the method. Rows
 /// that are not here run shared code, or have no generic parameters.
-const ARGUMENTS: [(&str, &[&str], &[&str]); 29] = [
+const ARGUMENTS: [(&str, &[&str], &[&str]); 30] = [
+    ("lambda in a generic local function", &[], &["int"]),
     ("generic type over a value", &["int"], &[]),
     ("generic type over a reference", &["System.__Canon"], &[]),
     ("generic struct over values", &["int", "double"], &[]),

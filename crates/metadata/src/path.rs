@@ -3,6 +3,7 @@
 use model::limits::SIGNATURE_DEPTH_MAX;
 
 use crate::mangling::{CompilerType, compiler_type, property_of_parameter};
+use crate::member::{Knowledge, spelled};
 use crate::metadata::{Metadata, Token, TypeTable};
 use crate::text::{UNKNOWN, list, split_arity, split_qualified};
 
@@ -96,7 +97,10 @@ fn spelled_segment(metadata: &dyn Metadata, segment: &Segment, arguments: &[Stri
     let name = match segment.compiler_type() {
         None => segment.name().to_owned(),
         Some(CompilerType::Renamed(name)) => name.to_owned(),
-        Some(CompilerType::StateMachine { of, .. }) => innermost(of).to_owned(),
+        Some(CompilerType::StateMachine { of, .. }) => {
+            // A type's name can't have dots, so explicit implementations have dashes.
+            spelled(&innermost(of).replace('-', "."), "", &[], &Knowledge::NameOnly).name
+        }
         Some(CompilerType::Closure { .. }) => "closure".to_owned(),
         Some(CompilerType::FixedBuffer(name)) => format!("{name} buffer"),
         Some(CompilerType::Anonymous) => return anonymous(&metadata.generic_params(segment.token)),

@@ -94,6 +94,7 @@ static class LocalFunctions
         Case("local function of a generic type"); new LocalBox<int>().Run(1);
         Case("local function in a lambda"); InLambda();
         Case("lambda in a local function"); LambdaIn();
+        Case("lambda in a generic local function"); LambdaInGeneric();
         Case("local function in a local function"); Nested(1);
         Case("async local function"); Async().Wait();
         Case("iterator local function"); Iterator();
@@ -118,6 +119,11 @@ static class LocalFunctions
         f();
     }
     static void LambdaIn() { Helper(); static void Helper() { Action f = () => Total += Burn(Ms); f(); } }
+    static void LambdaInGeneric()
+    {
+        Helper(1);
+        static void Helper<T>(T value) { Action<T> f = _ => Total += Burn(Ms); f(value); }
+    }
     static void Nested(int x)
     {
         Outer();

@@ -339,7 +339,7 @@ namespace Corprof.TestApps.Names
     class Initialised { long value = 1 + Burn(Ms); public long Value => value; }
     class Early { public static readonly int Value; static Early() => Total += Burn(Ms); }
     class EarlyField { public static readonly long Value = 1 + Burn(Ms); }
-    class Primary(int number, string text) { public long Spent = number + text.Length + Burn(Ms); }
+    [method: MethodImpl(No)] class Primary(int number, string text) { public long Spent = number + text.Length + Burn(Ms); }
     class Captured(int number) { [MethodImpl(No)] public void Use() => Total += Burn(Ms) + number; }
     class Doomed { ~Doomed() => Total += Burn(Ms); }
     enum Level { Low, High }
