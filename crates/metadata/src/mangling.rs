@@ -1,14 +1,14 @@
 //! The names that C# compilers make up, taken apart: Roslyn's and mcs's.
 //!
-//! All begin with `<`, the name of what the author wrote, and `>`; what follows says what it became.
+//! All begin with `<`, the name of what the author wrote, and `>`; what follows tells what it became.
 //! They are no contract of either compiler but have not changed in years. What isn't recognised is
 //! shown as it stands: a wrong guess would hide more than it tells.
 //!
 //! | in metadata | what it is |
 //! |---|---|
-//! | `<Load>d__3`, `<<Run>b__0>d`, `<<Run>g__Helper\|1_0>d` | state machine of an async method or iterator |
+//! | `<Load>d__3`, `<<Run>b__0>d` | state machine of an async method, iterator or async lambda |
 //! | `<Load>c__async0`, `<Items>c__Iterator1` | the same by mcs |
-//! | `<>c`, `<>c__3`, `<>c__DisplayClass2_0`, `<F>c__AnonStorey1` | closure: holds lambdas or captured variables |
+//! | `<>c`, `<>c__DisplayClass2_0`, `<F>c__AnonStorey1` | closure: holds lambdas or variables |
 //! | `<Run>b__0_1`, `<Run>m__0`, `<>m__0` | lambda or anonymous method |
 //! | `<Run>g__Helper\|3_0` | local function |
 //! | `<>m__Finally1`, `<>__Finally0` | a finally block of an iterator |

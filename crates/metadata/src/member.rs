@@ -153,8 +153,7 @@ fn symbol(name: &str) -> Option<String> {
     Some(format!("operator {checked}{symbol}"))
 }
 
-/// Type names in source form, without their namespaces: `System.Collections.Generic.List<System.Int32>`
-/// is `List<int>`. Which of the names before the last dot are types can't be told, so a nested
+/// Type names in source form, without their namespaces: `Ns.List<System.Int32>` is `List<int>`. Which of the names before the last dot are types can't be told, so a nested
 /// interface loses its outer type.
 fn without_namespaces(types: &str) -> String {
     let mut short = String::new();
@@ -245,7 +244,7 @@ mod tests {
         let none = Facts { is_special_name: false, ..facts(&[], "void") };
         check("System.IDisposable.Dispose", &none, "IDisposable.Dispose()");
         check(
-            "Corprof.TestApps.Names.IHandler<System.Collections.Generic.List<System.Int32[]>>.Handle",
+            "Corprof.Names.IHandler<System.Collections.Generic.List<System.Int32[]>>.Handle",
             &none,
             "IHandler<List<int[]>>.Handle()",
         );
