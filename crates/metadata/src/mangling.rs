@@ -1,6 +1,6 @@
 //! The names that C# compilers make up, taken apart: Roslyn's and mcs's.
 //!
-//! All begin with `<`, the name of what the author wrote, and `>`; what follows tells what it became.
+//! All begin with `<`, the name of what the author wrote, and `>`; the rest says what it became.
 //! They are no contract of either compiler but have not changed in years. What isn't recognised is
 //! shown as it stands: a wrong guess would hide more than it tells.
 //!

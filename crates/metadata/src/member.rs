@@ -153,8 +153,9 @@ fn symbol(name: &str) -> Option<String> {
     Some(format!("operator {checked}{symbol}"))
 }
 
-/// Type names in source form, without their namespaces: `Ns.List<System.Int32>` is `List<int>`. Which of the names before the last dot are types can't be told, so a nested
-/// interface loses its outer type.
+/// Type names in source form, without their namespaces: `Ns.List<System.Int32>` is `List<int>`.
+/// Which of the names before the last dot are types can't be told, so a nested interface loses its
+/// outer type.
 fn without_namespaces(types: &str) -> String {
     let mut short = String::new();
     let mut name = String::new();
