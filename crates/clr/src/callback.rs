@@ -70,8 +70,10 @@ struct Object {
 }
 
 #[repr(transparent)]
-#[expect(dead_code, reason = "read by the runtime, through the object's first word")]
-struct Table([*const c_void; SLOTS]);
+struct Table(
+    #[allow(dead_code, reason = "read by the runtime, through the object's first word")]
+    [*const c_void; SLOTS],
+);
 
 // SAFETY: the table holds addresses of functions and is never written.
 unsafe impl Sync for Table {}
