@@ -6,8 +6,13 @@
 //! method's in `rbp` and leaves it alone. Either way `rbp` says nothing about the funclet's own
 //! frame, so its rules go by `rsp`.
 
+//!
+//! An on-stack-replacement method lies on top of the frame of the version that it replaced, whose
+//! size its prologue doesn't show. Its epilogues do: they drop both frames.
+
 use model::limits::METHOD_CODE_BYTES_MAX;
-use signal::rule::{Cfa, Rule};
+use signal::epilogue::epilogue;
+use signal::rule::{Cfa, Rule, SavedBp};
 
 use crate::managed::instruction::{Instruction, Kind};
 use crate::managed::prologue::{Prologue, Shape, Step};
@@ -28,21 +33,31 @@ pub struct Method {
 
 impl Method {
     /// Reads a method's code from its first byte. `tier0_m` is the M of [`Shape::Framed`] that
-    /// reading the method's unoptimised version gave; only an on-stack-replacement version needs
-    /// it.
+    /// reading the unoptimised version gave. It only matters for an on-stack-replacement version
+    /// that never returns: any other tells by its epilogue, which is to be trusted more, since a
+    /// method may have had several unoptimised versions with different frames.
     #[must_use]
     pub fn read(code: &[u8], tier0_m: Option<i32>) -> Self {
         let code = code.get(..METHOD_CODE_BYTES_MAX.min(code.len())).unwrap_or_default();
-        let Prologue { shape, steps, len } = Prologue::read(code, tier0_m);
+        let Prologue { shape, steps, len } = Prologue::read(code);
         let mut method = Self { shape, steps, funclets: 0, read: len };
+        let mut replaced_m = None;
         let mut sp_moves = false;
         let mut flow_ended = false;
-        while let Some(next) = code.get(method.read..).and_then(Instruction::decode) {
+        while let Some(rest) = code.get(method.read..)
+            && let Some(next) = Instruction::decode(rest)
+        {
             let moves = matches!(next.kind, Kind::SubSp(_) | Kind::OtherSp);
             if flow_ended && matches!(next.kind, Kind::Push(_) | Kind::SubSp(_)) {
-                method.funclet(code);
+                method.funclet(rest);
                 flow_ended = false;
                 continue;
+            }
+            if let Shape::Osr { m } = shape
+                && method.funclets == 0
+                && replaced_m.is_none()
+            {
+                replaced_m = epilogue(rest).and_then(|rule| replaced_m_of(rule, m));
             }
             sp_moves |= moves && method.funclets == 0;
             method.read = method.read.saturating_add(next.len);
@@ -55,13 +70,15 @@ impl Method {
         if sp_moves {
             method.distrust_sp();
         }
+        if let (Shape::Osr { .. }, Some(m)) = (shape, replaced_m.or(tier0_m)) {
+            method.set_replaced_m(m);
+        }
         method
     }
 
     /// Reads the funclet that starts where the reader stands.
-    fn funclet(&mut self, code: &[u8]) {
-        let Some(rest) = code.get(self.read..) else { return };
-        let funclet = Prologue::read(rest, None);
+    fn funclet(&mut self, rest: &[u8]) {
+        let funclet = Prologue::read(rest);
         let start = self.read;
         self.steps.extend(
             funclet
@@ -82,4 +99,24 @@ impl Method {
             }
         }
     }
+    /// The rule of an on-stack-replacement method's body, which its prologue left open.
+    fn set_replaced_m(&mut self, tier0_bp_offset: i32) {
+        let body = self.steps.iter_mut().find(|step| step.rule == Rule::UNSUPPORTED);
+        if let Some(body) = body {
+            body.rule = Rule { cfa: Cfa::Osr { tier0_bp_offset }, bp: SavedBp::AtCfa(-16) };
+        }
+    }
+}
+
+/// The M of the replaced version, by the rule at the first instruction of an epilogue. `m` is the
+/// replacing version's own. The frames from the bottom: its own up to `rbp`, then the copied `rbp`
+/// and a return address (16 bytes), M bytes, and the saved `rbp` and the true return address.
+fn replaced_m_of(epilogue: Rule, m: i32) -> Option<i32> {
+    let above_bp = match epilogue.cfa {
+        Cfa::Sp(size) => size.checked_sub(m)?,
+        Cfa::Bp(size) => size,
+        _ => return None,
+    };
+    let replaced = above_bp.checked_sub(32)?;
+    (replaced >= 0 && epilogue.bp == SavedBp::AtCfa(-16)).then_some(replaced)
 }

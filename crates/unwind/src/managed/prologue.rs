@@ -29,8 +29,13 @@ pub enum Shape {
         /// From the stack pointer up to the CFA, bytes; 8 if the prologue does nothing.
         size: i32,
     },
-    /// An on-stack-replacement method's own frame.
-    Osr,
+    /// An on-stack-replacement method's own frame, below the one of the version that it replaced.
+    Osr {
+        /// From the stack pointer up to the frame pointer, bytes.
+        m: i32,
+    },
+    /// It begins like an on-stack-replacement method, and goes on like none.
+    Unknown,
 }
 
 /// What was read.
@@ -48,12 +53,11 @@ pub struct Prologue {
 const OSR_START: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
 
 impl Prologue {
-    /// Reads the prologue at the start of `code`. `tier0_m` is the M of the method's unoptimised
-    /// version (see [`Shape::Framed`]), which an on-stack-replacement method needs.
+    /// Reads the prologue at the start of `code`.
     #[must_use]
-    pub fn read(code: &[u8], tier0_m: Option<i32>) -> Self {
+    pub fn read(code: &[u8]) -> Self {
         if code.starts_with(&OSR_START) {
-            return osr(code, tier0_m);
+            return osr(code);
         }
         let mut frame = Frame::new();
         let mut at = 0usize;
@@ -166,23 +170,18 @@ impl Frame {
 }
 
 /// An on-stack-replacement method is entered by a jump out of the unoptimised version's body: until
-/// it sets `rbp`, that one's frame is whole and `rbp` points into it.
-fn osr(code: &[u8], tier0_m: Option<i32>) -> Prologue {
-    let mut steps = vec![Step { offset: 0, rule: Rule::FRAME }];
+/// it sets `rbp`, that one's frame is whole and `rbp` points into it. What holds afterwards is not
+/// in the prologue.
+fn osr(code: &[u8]) -> Prologue {
     let mut at = 0usize;
     for _ in 0..INSTRUCTIONS_MAX {
         let Some(next) = code.get(at..).and_then(Instruction::decode) else { break };
         at = at.saturating_add(next.len);
         match next.kind {
-            Kind::LeaBp(_) => {
-                let rule = match tier0_m {
-                    Some(tier0_bp_offset) => {
-                        Rule { cfa: Cfa::Osr { tier0_bp_offset }, bp: SavedBp::AtCfa(-16) }
-                    }
-                    None => Rule::UNSUPPORTED,
-                };
-                steps.push(Step { offset: at, rule });
-                return Prologue { shape: Shape::Osr, steps, len: at };
+            Kind::LeaBp(m) => {
+                let entry = Step { offset: 0, rule: Rule::FRAME };
+                let body = Step { offset: at, rule: Rule::UNSUPPORTED };
+                return Prologue { shape: Shape::Osr { m }, steps: vec![entry, body], len: at };
             }
             Kind::EndsFlow => break,
             _ => {}
@@ -190,5 +189,5 @@ fn osr(code: &[u8], tier0_m: Option<i32>) -> Prologue {
     }
     // Where the frame pointer is set is not known, so nothing is.
     let steps = vec![Step { offset: 0, rule: Rule::UNSUPPORTED }];
-    Prologue { shape: Shape::Osr, steps, len: 0 }
+    Prologue { shape: Shape::Unknown, steps, len: 0 }
 }
