@@ -1,4 +1,5 @@
 //! The prologue decoder against the unwind codes of every precompiled method of the base library.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/r2r.rs"]
 mod r2r;

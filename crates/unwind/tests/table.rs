@@ -1,4 +1,5 @@
 //! The table of all modules of this process against gimli's own evaluation, address by address.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/rig.rs"]
 mod rig;

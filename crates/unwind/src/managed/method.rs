@@ -120,3 +120,101 @@ fn replaced_m_of(epilogue: Rule, m: i32) -> Option<i32> {
     let replaced = above_bp.checked_sub(32)?;
     (replaced >= 0 && epilogue.bp == SavedBp::AtCfa(-16)).then_some(replaced)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule at an offset.
+    fn at(method: &Method, offset: usize) -> Rule {
+        method.steps.iter().rev().find(|step| step.offset <= offset).unwrap().rule
+    }
+
+    const PUSHED: SavedBp = SavedBp::AtCfa(-16);
+
+    #[test]
+    fn funclets_that_load_the_frame_pointer() {
+        // A method of .NET 8 that ends in int3, and its funclet:
+        // push rbp; sub rsp, 16; mov rbp, [rdi]; mov [rsp], rbp; lea rbp, [rbp + 0x30];
+        // xor eax, eax; mov [rbp - 16], rax; add rsp, 16; pop rbp; ret
+        let method = [0x55, 0x48, 0x8b, 0xec, 0xff, 0x15, 1, 2, 3, 4, 0xcc];
+        let funclet = [
+            0x55, 0x48, 0x83, 0xec, 0x10, 0x48, 0x8b, 0x2f, 0x48, 0x89, 0x2c, 0x24, 0x48, 0x8d,
+            0x6d, 0x30, 0x33, 0xc0, 0x48, 0x89, 0x45, 0xf0, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3,
+        ];
+        let code = [&method[..], &funclet, &funclet].concat();
+        let read = Method::read(&code, None);
+        assert_eq!((read.shape, read.funclets), (Shape::Framed { m: 0 }, 2));
+        assert_eq!(read.read, code.len());
+        assert_eq!(at(&read, 10).cfa, Cfa::BpOrSp { bp_offset: 16, sp_offset: 16 });
+        for start in [11, 11 + 28] {
+            assert_eq!(at(&read, start), Rule::ENTRY);
+            assert_eq!(at(&read, start + 1), Rule { cfa: Cfa::Sp(16), bp: PUSHED });
+            assert_eq!(at(&read, start + 27), Rule { cfa: Cfa::Sp(32), bp: PUSHED });
+        }
+    }
+
+    #[test]
+    fn funclets_that_leave_the_frame_pointer() {
+        // .NET 10: push rax; xor edi, edi; mov [rbp - 0x40], rdi; add rsp, 8; ret
+        let method = [0x55, 0x48, 0x8b, 0xec, 0x5d, 0xc3];
+        let funclet = [0x50, 0x33, 0xff, 0x48, 0x89, 0x7d, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3];
+        let read = Method::read(&[&method[..], &funclet].concat(), None);
+        assert_eq!(read.funclets, 1);
+        assert_eq!(at(&read, 6), Rule::ENTRY);
+        assert_eq!(at(&read, 7), Rule { cfa: Cfa::Sp(16), bp: SavedBp::Same });
+    }
+
+    #[test]
+    fn localloc() {
+        // push rbp; mov rbp, rsp; test [rsp], esp; sub rsp, 0x100; lea rdi, [rsp];
+        // lea rsp, [rbp]; pop rbp; ret
+        let code = [
+            0x55, 0x48, 0x8b, 0xec, 0x85, 0x24, 0x24, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x8d,
+            0x3c, 0x24, 0x48, 0x8d, 0x65, 0x00, 0x5d, 0xc3,
+        ];
+        let read = Method::read(&code, None);
+        assert_eq!(read.funclets, 0);
+        assert_eq!(at(&read, 14), Rule { cfa: Cfa::Bp(16), bp: PUSHED });
+    }
+
+    #[test]
+    fn replacing() {
+        // mov rax, [rbp]; push rax; mov rbp, rsp; call [rip + x]; add rsp, 112; pop rbp; ret
+        let code = [
+            0x48, 0x8b, 0x45, 0x00, 0x50, 0x48, 0x8b, 0xec, 0xff, 0x15, 1, 2, 3, 4, 0x48, 0x83,
+            0xc4, 0x70, 0x5d, 0xc3,
+        ];
+        let osr = |tier0_bp_offset| Rule { cfa: Cfa::Osr { tier0_bp_offset }, bp: PUSHED };
+        let read = Method::read(&code, None);
+        assert_eq!(at(&read, 5), Rule::FRAME);
+        assert_eq!(at(&read, 8), osr(96));
+        // The epilogue knows better.
+        assert_eq!(at(&Method::read(&code, Some(64)), 8), osr(96));
+        // Without one, the caller does.
+        let endless = [&code[..14], &[0xeb, 0xf8]].concat();
+        assert_eq!(at(&Method::read(&endless, Some(64)), 8), osr(64));
+        assert_eq!(at(&Method::read(&endless, None), 8), Rule::UNSUPPORTED);
+    }
+
+    #[test]
+    fn any_bytes() {
+        let mut state = 0x2545_f491_4f6c_dd1du64;
+        for round in 0..20_000 {
+            let code: Vec<u8> = (0..round % 200)
+                .map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    state.to_le_bytes()[2]
+                })
+                .collect();
+            let starts: [&[u8]; 4] =
+                [&[], &[0x55, 0x48, 0x8b, 0xec], &[0x48, 0x8b, 0x45, 0, 0x50], &[0x55, 0xc3]];
+            let code = [starts[round % 4], &code].concat();
+            let read = Method::read(&code, Some(8));
+            assert!(read.read <= code.len());
+            assert!(read.steps.is_sorted_by_key(|step| step.offset));
+        }
+    }
+}
