@@ -135,9 +135,6 @@ impl<'a> Reader<'a, '_> {
             // Linkers leave entries of discarded functions behind, at address 0.
             return count(&mut self.losses.outside);
         };
-        if self.rows >= UNWIND_ROWS_MAX {
-            return count(&mut self.losses.over_limit);
-        }
         let section = self.section;
         let bases = self.bases.clone();
         let Ok(mut table) = fde.rows(&section, &bases, context) else {
@@ -154,6 +151,10 @@ impl<'a> Reader<'a, '_> {
             };
             if at < start || at >= end {
                 continue;
+            }
+            if self.rows >= UNWIND_ROWS_MAX {
+                count(&mut self.losses.over_limit);
+                break;
             }
             if rule == Rule::UNSUPPORTED {
                 count(&mut self.losses.unsupported);

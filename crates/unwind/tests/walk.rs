@@ -1,4 +1,5 @@
 //! Real walks of this process's own stacks by the table, against framehop's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/walk.rs"]
 mod walk;
