@@ -33,7 +33,7 @@ impl Random {
 
 fn check_rows(frames: &EhFrame, module: &Module) {
     let mut rules = Rules::default();
-    let (blocks, _) = cfi::blocks(frames, &module.code, &mut rules);
+    let (blocks, _) = cfi::blocks(frames, &module.code, &mut rules, sys::memory::copy_own);
     for block in blocks {
         assert!(block.rows.is_sorted_by(|a, b| a.offset < b.offset && a.rule != b.rule));
         let len = block.range.end - block.range.start;

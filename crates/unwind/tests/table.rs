@@ -45,7 +45,9 @@ fn by_rule(found: Found, ip: u64) -> Outcome {
     let Found::Rule(Rule { cfa, bp }) = found else { return Outcome::NoRule };
     let cfa = match cfa {
         Cfa::Sp(offset) => SP.wrapping_add_signed(offset.into()),
-        Cfa::Bp(offset) => BP.wrapping_add_signed(offset.into()),
+        Cfa::Bp(offset) | Cfa::BpOrSp { bp_offset: offset, .. } => {
+            BP.wrapping_add_signed(offset.into())
+        }
         Cfa::DerefBp(offset) => memory(BP.wrapping_add_signed(offset.into())),
         Cfa::Plt { pushed_from } => SP + 8 + 8 * u64::from(ip & 15 >= u64::from(pushed_from)),
         Cfa::SignalFrame => return Outcome::Signal,
@@ -182,7 +184,7 @@ fn every_module_of_this_process() {
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{}", library.display());
     }
-    let mut builder = TableBuilder::new();
+    let mut builder = TableBuilder::new(sys::memory::copy_own);
     let start = Instant::now();
     builder.refresh();
     let elapsed = start.elapsed();

@@ -16,7 +16,7 @@ use walk::{End, Framehop, Registers, by_runtime, by_table};
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn builder() -> TableBuilder {
-    let mut builder = TableBuilder::new();
+    let mut builder = TableBuilder::new(sys::memory::copy_own);
     assert!(matches!(builder.refresh(), Refresh::Changed { removed: 0, .. }));
     builder
 }
