@@ -110,7 +110,8 @@ impl WallSampler {
             rewalks: None,
         };
         self.threads.insert(thread, new);
-        self.due.push(Reverse((time_ns, thread)));
+        // New threads go first: a short one may never be seen otherwise.
+        self.due.push(Reverse((0, thread)));
     }
 
     /// Accounts for a thread's time up to its end.

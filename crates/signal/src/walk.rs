@@ -112,7 +112,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     /// The registers in the caller of the frame at `lookup`.
     fn caller(&mut self, lookup: u64, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
         match self.tables.native.find(lookup) {
-            Found::Rule(rule) => return self.apply(rule, at),
+            Found::Rule(rule) => return self.native(rule, at),
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
             // They push nothing, so where such code was interrupted, its caller is on top.
             Found::NoRule if lookup == at.ip => return self.helper(at),
@@ -122,6 +122,22 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         match (epilogue(code), self.tables.managed.find(lookup)) {
             (Some(rule), _) | (None, Found::Rule(rule)) => self.apply(rule, at),
             (None, Found::NoRule | Found::Outside) => self.guess(at, code),
+        }
+    }
+
+    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is only
+    /// believed if what lies at that distance looks like the end of a frame: it doesn't if the
+    /// function has moved its stack pointer since its prologue.
+    fn native(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
+        match rule.cfa {
+            Cfa::BpOrSp { sp_offset, .. } if at.bp.is_none() => {
+                let cfa = offset_by(at.sp, sp_offset);
+                match self.frame_end(cfa.wrapping_sub(16), Self::may_be_code) {
+                    Some(caller) => Ok(caller),
+                    None => self.scan(at.sp),
+                }
+            }
+            _ => self.apply(rule, at),
         }
     }
 
@@ -146,21 +162,13 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         self.apply(if entered { Rule::ENTRY } else { Rule::FRAME }, at)
     }
 
-    /// A framed function whose frame pointer is not known: by its stack pointer, if what lies there
-    /// looks like the end of a frame (it doesn't if the function has moved its stack pointer).
-    fn framed_by_sp(&mut self, sp: u64, sp_offset: i32) -> Result<Caller, EndReason> {
-        let cfa = offset_by(sp, sp_offset);
-        match self.frame_end(cfa.wrapping_sub(16)) {
-            Some(caller) => Ok(caller),
-            None => self.scan(sp),
-        }
-    }
-
     /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier call.
     fn scan(&mut self, sp: u64) -> Result<Caller, EndReason> {
         self.guessed = self.guessed.saturating_add(1);
         for word in 0..SCAN_WORDS_MAX {
-            if let Some(caller) = self.frame_end(sp.wrapping_add(word.wrapping_mul(8))) {
+            if let Some(caller) =
+                self.frame_end(sp.wrapping_add(word.wrapping_mul(8)), Self::is_code)
+            {
                 return Ok(caller);
             }
         }
@@ -168,15 +176,24 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     }
 
     /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and a
-    /// return address, which points to known code.
-    fn frame_end(&mut self, place: u64) -> Option<Caller> {
+    /// return address, which `is_code` accepts.
+    fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Caller> {
         let bp = self.load(place)?;
         let ip = self.load(place.wrapping_add(8))?;
         let up = bp > place.wrapping_add(8) && bp < self.bounds.high && bp & 7 == 0;
-        (up && self.is_code(ip.wrapping_sub(1))).then_some(Caller {
+        (up && is_code(self, ip.wrapping_sub(1))).then_some(Caller {
             registers: Registers { ip, sp: place.wrapping_add(16), bp: Some(bp) },
             exact: false,
         })
+    }
+
+    /// Known code, or what could be a managed method that is not known yet.
+    fn may_be_code(&self, address: u64) -> bool {
+        /// The kernel maps nothing below.
+        const LOWEST: u64 = 0x1_0000;
+        let in_stack = address >= self.bounds.low && address < self.bounds.high;
+        let no_module = self.tables.native.region(address).is_none();
+        self.is_code(address) || (no_module && !in_stack && address >= LOWEST)
     }
 
     fn is_code(&self, address: u64) -> bool {
@@ -193,7 +210,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             },
             Cfa::BpOrSp { bp_offset, sp_offset } => match at.bp {
                 Some(bp) => offset_by(bp, bp_offset),
-                None => return self.framed_by_sp(at.sp, sp_offset),
+                None => offset_by(at.sp, sp_offset),
             },
             Cfa::DerefBp(offset) => {
                 let place = offset_by(at.bp.ok_or(EndReason::NoFramePointer)?, offset);
