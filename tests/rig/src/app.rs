@@ -15,7 +15,7 @@ use crate::runtime::{
 };
 
 /// The names of the test programs.
-pub const APPS: [&str; 2] = ["plain", "split"];
+pub const APPS: [&str; 6] = ["plain", "split", "busy", "wall", "waits", "calls"];
 
 /// The one program that needs ASP.NET Core.
 const WEB: &str = "web";

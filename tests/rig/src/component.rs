@@ -55,7 +55,7 @@ pub(crate) static DOTNET_9: Component = Component {
         let program = site.staging.join("program");
         archive::unpack(site.archive, "package/dist/", &program)?;
         let deps_json = program.join("azmcp.deps.json");
-        site.split(&program, &deps_json, &[deps::NETCORE, deps::ASPNETCORE])
+        site.split(&program, &deps_json, &[deps::NETCORE, deps::ASPNETCORE], &[])
     },
 };
 
@@ -76,6 +76,15 @@ pub(crate) static DOTNET_10: Component = Component {
     },
 };
 
+/// Assemblies of .NET Core 3.1 that its package has from newer packages only.
+const REPLACED_IN_31: [&str; 5] = [
+    "System.Collections.Immutable.dll",
+    "System.Diagnostics.DiagnosticSource.dll",
+    "System.Runtime.CompilerServices.Unsafe.dll",
+    "System.Text.Encodings.Web.dll",
+    "System.Threading.Channels.dll",
+];
+
 /// .NET Core 3.1.32.
 pub(crate) static DOTNET_31: Component = Component {
     id: "dotnet-3.1",
@@ -92,7 +101,8 @@ pub(crate) static DOTNET_31: Component = Component {
             fs::create_dir_all(path.parent().unwrap_or(&program))?;
             fs::write(path, file.content()?)?;
         }
-        site.split(&program, &program.join("Sarif.Multitool.deps.json"), &[deps::NETCORE])
+        let deps_json = program.join("Sarif.Multitool.deps.json");
+        site.split(&program, &deps_json, &[deps::NETCORE], &REPLACED_IN_31)
     },
 };
 
@@ -141,9 +151,15 @@ impl Component {
 }
 
 impl Site<'_> {
-    fn split(&self, program: &Path, deps_json: &Path, names: &[&'static str]) -> Result<()> {
+    fn split(
+        &self,
+        program: &Path,
+        deps_json: &Path,
+        names: &[&'static str],
+        replaced: &[&str],
+    ) -> Result<()> {
         let root = self.staging.join("root");
-        let parts = deps::split(program, deps_json, names, &root)?;
+        let parts = deps::split(program, deps_json, names, replaced, &root)?;
         self.join_dotnet_root(&root, &parts)
     }
 

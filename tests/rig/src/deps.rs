@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The framework that all programs need.
 pub(crate) const NETCORE: &str = "Microsoft.NETCore.App";
@@ -30,7 +30,10 @@ pub(crate) struct Framework {
 }
 
 /// Finds the framework in the program's deps.json.
-pub(crate) fn framework(deps: &Value, name: &'static str) -> Result<Framework> {
+///
+/// Where the program has a newer package of an assembly of the framework, that one is listed for the
+/// package and no longer for the framework: `replaced` names such files.
+pub(crate) fn framework(deps: &Value, name: &'static str, replaced: &[&str]) -> Result<Framework> {
     let target = deps["runtimeTarget"]["name"].as_str().context("no runtimeTarget")?;
     let libraries = deps["targets"][target].as_object().context("no libraries of the target")?;
     let prefix = format!("runtimepack.{name}");
@@ -40,13 +43,18 @@ pub(crate) fn framework(deps: &Value, name: &'static str) -> Result<Framework> {
         .with_context(|| format!("no runtime pack of {name}"))?;
     let version = key.rsplit('/').next().unwrap_or_default().to_owned();
 
-    let mut files = Vec::new();
-    let mut sections = Map::new();
-    for section in ["runtime", "native"] {
-        let Some(entries) = pack[section].as_object() else { continue };
-        files.extend(entries.keys().filter_map(|path| path.rsplit('/').next()).map(str::to_owned));
-        sections.insert(section.to_owned(), Value::Object(entries.clone()));
+    let section = |section: &str| pack[section].as_object().cloned().unwrap_or_default();
+    let (mut runtime, native) = (section("runtime"), section("native"));
+    for (path, facts) in
+        libraries.values().filter_map(|library| library["runtime"].as_object()).flatten()
+    {
+        if replaced.contains(&base_name(path)) {
+            runtime.insert(path.clone(), facts.clone());
+        }
     }
+    let files = runtime.keys().chain(native.keys()).map(|path| base_name(path).to_owned());
+    let files = files.collect();
+    let sections = json!({ "runtime": runtime, "native": native });
     let library = format!("{name}.Runtime/{version}");
     let portable = target.split('/').next().unwrap_or(target);
     let deps = json!({
@@ -56,6 +64,10 @@ pub(crate) fn framework(deps: &Value, name: &'static str) -> Result<Framework> {
         "libraries": { &library: { "type": "package", "serviceable": true, "sha512": "" } },
     });
     Ok(Framework { name, version, files, deps })
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 impl Framework {
@@ -104,13 +116,14 @@ pub(crate) fn split(
     program: &Path,
     deps: &Path,
     names: &[&'static str],
+    replaced: &[&str],
     root: &Path,
 ) -> Result<Vec<PathBuf>> {
     let text = fs::read(deps).with_context(|| format!("cannot read {deps:?}"))?;
     let deps: Value = serde_json::from_slice(&text)?;
     let mut moved = Vec::new();
     for name in names {
-        let framework = framework(&deps, name)?;
+        let framework = framework(&deps, name, replaced)?;
         framework.copy(program, root)?;
         if *name == NETCORE {
             moved.push(Path::new("host/fxr").join(&framework.version));
@@ -130,7 +143,7 @@ mod tests {
             "targets": { ".NETCoreApp,Version=v9.0/linux-x64": {
                 "program/1.0.0": { "runtime": { "program.dll": {} } },
                 "runtimepack.Microsoft.NETCore.App.Runtime.linux-x64/9.0.5": {
-                    "runtime": { "lib/System.Runtime.dll": { "assemblyVersion": "9.0.0.0" } },
+                    "runtime": { "System.Runtime.dll": { "assemblyVersion": "9.0.0.0" } },
                     "native": { "libcoreclr.so": {} },
                 },
                 "runtimepack.Microsoft.AspNetCore.App.Runtime.linux-x64/9.0.5": {
@@ -142,12 +155,18 @@ mod tests {
 
     #[test]
     fn a_framework_has_its_own_files_only() {
-        let netcore = framework(&deps(), NETCORE).unwrap();
+        let netcore = framework(&deps(), NETCORE, &[]).unwrap();
         assert_eq!(netcore.version, "9.0.5");
         assert_eq!(netcore.files, ["System.Runtime.dll", "libcoreclr.so"]);
-        let aspnetcore = framework(&deps(), ASPNETCORE).unwrap();
+        let aspnetcore = framework(&deps(), ASPNETCORE, &[]).unwrap();
         assert_eq!(aspnetcore.files, ["Microsoft.AspNetCore.dll"]);
-        assert!(framework(&json!({}), NETCORE).is_err());
+        assert!(framework(&json!({}), NETCORE, &[]).is_err());
+    }
+
+    #[test]
+    fn a_replaced_assembly_is_counted_to_the_framework() {
+        let framework = framework(&deps(), NETCORE, &["program.dll"]).unwrap();
+        assert_eq!(framework.files, ["System.Runtime.dll", "program.dll", "libcoreclr.so"]);
     }
 
     #[test]
@@ -163,7 +182,7 @@ mod tests {
         let deps_path = program.join("program.deps.json");
         fs::write(&deps_path, deps().to_string()).unwrap();
 
-        let moved = split(&program, &deps_path, &[NETCORE, ASPNETCORE], &root).unwrap();
+        let moved = split(&program, &deps_path, &[NETCORE, ASPNETCORE], &[], &root).unwrap();
         assert_eq!(moved.len(), 3);
         for path in [
             "host/fxr/9.0.5/libhostfxr.so",
