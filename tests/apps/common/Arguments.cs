@@ -15,11 +15,8 @@ sealed class Arguments
 
     public int Int(string name, int otherwise) => (int)Double(name, otherwise);
 
-    public double Double(string name, double otherwise)
-    {
-        var index = Array.IndexOf(words, "--" + name);
-        if (index < 0)
-            return otherwise;
-        return double.Parse(words[index + 1], CultureInfo.InvariantCulture);
-    }
+    public double Double(string name, double otherwise) =>
+        Has(name) ? double.Parse(Text(name), CultureInfo.InvariantCulture) : otherwise;
+
+    public string Text(string name) => words[Array.IndexOf(words, "--" + name) + 1];
 }

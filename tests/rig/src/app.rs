@@ -15,7 +15,10 @@ use crate::runtime::{
 };
 
 /// The names of the test programs.
-pub const APPS: [&str; 6] = ["plain", "split", "busy", "wall", "waits", "calls"];
+pub const APPS: [&str; 12] = [
+    "plain", "split", "busy", "leaf", "wall", "single", "eintr", "short", "stress", "waits",
+    "calls", "web",
+];
 
 /// The one program that needs ASP.NET Core.
 const WEB: &str = "web";
