@@ -9,7 +9,7 @@ namespace Corprof.TestApps;
 static class Split
 {
     // About a millisecond, so that the two reads of the clock around it do not count.
-    const int Rounds = 700_000;
+    const int Rounds = 1_000_000;
 
     static long cpuInA;
     static long cpuInB;

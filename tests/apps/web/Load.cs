@@ -19,8 +19,8 @@ static class Load
     // A profiler of the service must not load itself into the clients.
     static readonly string[] ForeignPrefixes = { "CORECLR_", "CORPROF_", "LD_PRELOAD" };
 
-    /// <summary>Starts this same program as the clients, and gives what they report.</summary>
-    public static async Task<string> RunInChild(string url, string[] words)
+    /// <summary>Starts this same program as the clients, and gives their answers and errors.</summary>
+    public static async Task<(long, long)> RunInChild(string url, string[] words)
     {
         // All words up to the program's own arguments: the launcher, its options and the assembly.
         var line = File.ReadAllText("/proc/self/cmdline").TrimEnd('\0').Split('\0');
@@ -35,9 +35,9 @@ static class Load
                 start.Environment.Remove(name);
         }
         using var child = Process.Start(start)!;
-        var report = await child.StandardOutput.ReadToEndAsync();
+        var report = (await child.StandardOutput.ReadToEndAsync()).Split();
         await child.WaitForExitAsync();
-        return report.TrimEnd();
+        return (long.Parse(report[0]), long.Parse(report[1]));
     }
 
     /// <summary>The clients: each asks again as soon as it has its answer.</summary>
@@ -57,7 +57,7 @@ static class Load
             }
         });
         await Task.WhenAll(clients.ToArray());
-        Console.WriteLine($"{answers} answers, {errors} errors");
+        Console.WriteLine($"{answers} {errors}");
         return 0;
     }
 }

@@ -34,8 +34,8 @@ static class Web
         var truth = new Truth();
         if (arguments.Has("load"))
         {
-            var load = await Load.RunInChild(app.Urls.First(), words);
-            truth.Add("load", load);
+            var (answers, errors) = await Load.RunInChild(app.Urls.First(), words);
+            truth.Add("load_answers", answers).Add("load_errors", errors);
             await app.StopAsync();
         }
         await app.WaitForShutdownAsync();

@@ -13,6 +13,7 @@ use crate::runtime::{
     Frameworks,
     RuntimeVersion::{self, Net8, Net9, Net10, Net31},
 };
+use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
 pub const APPS: [&str; 12] = [
@@ -50,6 +51,11 @@ impl<'a> App<'a> {
     /// program does not compile.
     pub fn command(&self, version: RuntimeVersion) -> Result<Command> {
         let runtime = self.rig.runtime(version)?;
+        let frameworks = frameworks(self.name);
+        if !runtime.has(frameworks) {
+            let what = format!("ASP.NET Core {}", version.major_minor());
+            bail!(Unavailable::new(what, "no package of the registries was found to have it"));
+        }
         let toolchain = self.rig.toolchain()?;
         if version == Net10 {
             toolchain.compile_hook()?;
@@ -57,7 +63,7 @@ impl<'a> App<'a> {
         let job = self.job(against(self.name, version));
         let program = job.out.clone();
         toolchain.compile_all(self.name, vec![job])?;
-        runtime.command(&program, frameworks(self.name))
+        runtime.command(&program, frameworks)
     }
 
     /// The program's assembly for that version, with its PDB beside it.

@@ -94,7 +94,8 @@ impl<'a> Toolchain<'a> {
     /// Compiles the sources, unless the output is of the same ones already.
     pub fn compile(&self, sources: &[PathBuf], out: &Path, options: &CompileOptions) -> Result<()> {
         let job = Job { sources: sources.to_vec(), out: out.to_owned(), options: options.clone() };
-        self.compile_all("C#", vec![job])
+        let title = out.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.compile_all(&title, vec![job])
     }
 
     /// Compiles the startup hook.
@@ -115,7 +116,13 @@ impl<'a> Toolchain<'a> {
         if jobs.is_empty() {
             return Ok(());
         }
-        let step = Step::begin(title, &format!("compiling {} assemblies", jobs.len()));
+        let step = Step::begin(
+            title,
+            &match jobs.as_slice() {
+                [job] => format!("compiling {}", job.out.display()),
+                jobs => format!("compiling {} assemblies", jobs.len()),
+            },
+        );
         let (mcs, roslyn): (Vec<_>, Vec<_>) =
             jobs.iter().partition(|job| job.options.compiler == Compiler::Mcs);
         for job in mcs {
@@ -291,6 +298,8 @@ impl<'a> Toolchain<'a> {
         }
         fs::rename(&new, &job.out).with_context(|| format!("no output {new:?}"))?;
         fs::write(key_path(&job.out), self.key(job)?)?;
+        // Not empty while other outputs of the same folder wait to be accepted.
+        let _ = new.parent().map(fs::remove_dir);
         Ok(())
     }
 }

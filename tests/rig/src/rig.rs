@@ -1,6 +1,7 @@
 //! The rig: which runtimes and compilers there are, installed at first use.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
@@ -126,6 +127,30 @@ impl Rig {
         App::find(self, name)
     }
 
+    /// The command of a test program; `None` if what it needs is unavailable, and then the test is
+    /// skipped, loudly.
+    ///
+    /// # Errors
+    /// As [`App::command`], but for what is unavailable.
+    pub fn command_or_skip(
+        &self,
+        test: &str,
+        app: &str,
+        version: RuntimeVersion,
+    ) -> Result<Option<Command>> {
+        let result = self.app(app)?.command(version);
+        match result {
+            Ok(command) => Ok(Some(command)),
+            Err(error) => match error.downcast_ref::<Unavailable>() {
+                Some(unavailable) => {
+                    self.skip(test, unavailable);
+                    Ok(None)
+                }
+                None => Err(error),
+            },
+        }
+    }
+
     /// Compiles C# sources to `out`, unless it stands there already, of the same sources.
     ///
     /// # Errors
@@ -138,7 +163,7 @@ impl Rig {
     ///
     /// # Errors
     /// If the runtime ([`Unavailable`] in the chain) or the compiler cannot be had.
-    pub fn roslyn_compile_command(&self, version: RuntimeVersion) -> Result<std::process::Command> {
+    pub fn roslyn_compile_command(&self, version: RuntimeVersion) -> Result<Command> {
         let toolchain = self.toolchain()?;
         let sources = workload::generated_classes(&self.layout)?;
         let options = toolchain.response_file(&sources, None, &CompileOptions::default())?;

@@ -81,19 +81,8 @@ pub struct Runtime {
     form: Form,
 }
 
-/// Variables that would change how the runtime starts or works, behind a test's back.
-const FOREIGN_VARIABLES: [&str; 10] = [
-    "CORECLR_ENABLE_PROFILING",
-    "CORECLR_PROFILER",
-    "CORECLR_PROFILER_PATH",
-    "CORECLR_PROFILER_PATH_64",
-    "DOTNET_ADDITIONAL_DEPS",
-    "DOTNET_ROLL_FORWARD",
-    "DOTNET_ROOT",
-    "DOTNET_SHARED_STORE",
-    "DOTNET_STARTUP_HOOKS",
-    "RIG_APP",
-];
+/// Variables of the caller that would change how the runtime works, behind a test's back.
+const FOREIGN_PREFIXES: [&str; 5] = ["CORECLR_", "CORPROF_", "COMPlus_", "DOTNET_", "RIG_"];
 
 impl Runtime {
     pub(crate) fn folder(version: RuntimeVersion, exact: &str, root: &Path) -> Self {
@@ -150,6 +139,12 @@ impl Runtime {
         }
     }
 
+    /// Whether programs that need these frameworks run on it.
+    pub fn has(&self, frameworks: Frameworks) -> bool {
+        // The single file holds ASP.NET Core as well, out of sight.
+        self.framework_dirs(frameworks).iter().all(|dir| dir.is_dir())
+    }
+
     /// The command that runs the program on this runtime; environment and arguments may be added.
     pub fn command(&self, program: &Path, frameworks: Frameworks) -> Result<Command> {
         let mut command = match &self.form {
@@ -161,8 +156,11 @@ impl Runtime {
             }
             Form::SingleFile { host, .. } => Command::new(host),
         };
-        for name in FOREIGN_VARIABLES {
-            command.env_remove(name);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if FOREIGN_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(name);
+            }
         }
         if let Form::SingleFile { hook, .. } = &self.form {
             command.env("DOTNET_STARTUP_HOOKS", hook).env("RIG_APP", program);
