@@ -81,7 +81,7 @@ fn random_frames() {
         path: PathBuf::from("none"),
         kind: Kind::Library,
         bias: 0x10_0000,
-        code: Vec::from([0x10_0000..0x20_0000]),
+        code: std::iter::once(0x10_0000..0x20_0000).collect(),
         build_id: Vec::new(),
         eh_frame_hdr: 0,
     };
@@ -191,7 +191,7 @@ fn files_without_symbols() {
 
     let replaced = Module { build_id: vec![1, 2, 3], ..module.clone() };
     assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
-    let replaced = Module { code: Vec::from([0..1]), ..module.clone() };
+    let replaced = Module { code: std::iter::once(0..1).collect(), ..module.clone() };
     assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
 
     // No section headers.

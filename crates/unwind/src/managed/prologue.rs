@@ -5,7 +5,7 @@ use signal::rule::{Cfa, Rule, SavedBp};
 use crate::managed::instruction::{Instruction, Kind};
 
 /// Instructions that a prologue may have; real ones have at most twenty.
-const INSTRUCTIONS_MAX: usize = 64;
+const INSTRUCTIONS_OF_PROLOGUE: usize = 64;
 
 /// From an offset on, a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub struct Prologue {
     pub len: usize,
 }
 
-/// `mov rax, [rbp]; push rax`: the first two instructions of an on-stack-replacement method.
+/// `mov rax, [rbp]; push rax`: the first two instructions of an on-stack-replacement method, by
+/// which it copies the caller's `rbp` below the frame that it replaces.
 const OSR_START: [u8; 5] = [0x48, 0x8b, 0x45, 0x00, 0x50];
 
 impl Prologue {
@@ -61,7 +62,7 @@ impl Prologue {
         }
         let mut frame = Frame::new();
         let mut at = 0usize;
-        for _ in 0..INSTRUCTIONS_MAX {
+        for _ in 0..INSTRUCTIONS_OF_PROLOGUE {
             let Some(rest) = code.get(at..) else { break };
             if let Some(probing) = ProbeLoop::find(rest) {
                 at = frame.probe(probing, at);
@@ -223,7 +224,7 @@ impl ProbeLoop {
 /// in the prologue.
 fn osr(code: &[u8]) -> Prologue {
     let mut at = 0usize;
-    for _ in 0..INSTRUCTIONS_MAX {
+    for _ in 0..INSTRUCTIONS_OF_PROLOGUE {
         let Some(next) = code.get(at..).and_then(Instruction::decode) else { break };
         at = at.saturating_add(next.len);
         match next.kind {
