@@ -66,7 +66,7 @@ pub struct RunArgs {
     /// profiles, with =- to standard output after the program's own
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = "")]
-    pub json: Option<PathBuf>,
+    pub json: Option<OsString>,
 
     /// Rows of each table
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -135,7 +135,7 @@ fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Resu
     let loaded = loader.finish();
     let view = View { by: By::Function, sort: None, clock: None, limit: args.top };
     match &args.json {
-        Some(target) => write_json(target, folder, &loaded, view, ended),
+        Some(target) => write_json(Path::new(target), folder, &loaded, view, ended),
         None => write_tables(folder, &loaded, view, ended),
     }
 }
