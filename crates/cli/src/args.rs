@@ -30,10 +30,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program under the profiler; at its end: a table, the files, what it cost
+    #[command(long_about = RUN_LONG, after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
     /// Show where time went, from profile files
+    #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
     Top(TopArgs),
     /// Print the variables that profile a program without `corprof run`
+    #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
     Env(EnvArgs),
 }
 
@@ -51,12 +54,14 @@ Examples:
   corprof run --cpu-interval 1ms --sampler scan -- dotnet MyApp.dll
   corprof run --json=report.json --top 5 -- ./MyTool
 
-Exit codes: the program's own; 128+n if signal n ended it (also after --for); 125 if it was not
-started for a reason of ours; 126 if it can't be executed; 127 if there is no such program.";
+Exit codes:
+  the program's own; 128+n if signal n ended it, also after --for
+  125  it was not started: no usable agent, no output folder
+  126  it can't be executed
+  127  there is no such program";
 
 /// `corprof run`.
 #[derive(Args, Debug)]
-#[command(long_about = RUN_LONG, after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
     /// End the program after this time, such as 30s: SIGTERM, and SIGKILL 10 s later
     #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
@@ -87,10 +92,14 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-const TOP_EXAMPLES: &str = "\
-A folder stands for the profiles (*.pb.gz) in it. All files are merged. A file that can't be read
-is named on standard error and passed over, and the exit code is then 1.
+const TOP_LONG: &str = "\
+Show where time went, from profile files: time in functions themselves and with what they called,
+CPU and wall side by side; then the totals, what profiling cost and what was lost.
 
+A folder stands for the profiles (*.pb.gz) in it. All files are merged. A file that can't be read
+is named on standard error and passed over, and the exit code is then 1.";
+
+const TOP_EXAMPLES: &str = "\
 Examples:
   corprof top corprof-out/MyApp-20261129-101500
   corprof top a.pb.gz b.pb.gz --by thread
@@ -99,7 +108,6 @@ Examples:
 
 /// `corprof top`.
 #[derive(Args, Debug)]
-#[command(after_help = TOP_EXAMPLES)]
 pub struct TopArgs {
     /// Profiles (pprof, gzipped or plain, also of other tools), or folders of them
     #[arg(value_name = "FILE", required = true)]
@@ -138,7 +146,6 @@ Examples:
 
 /// `corprof env`.
 #[derive(Args, Debug)]
-#[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
 pub struct EnvArgs {
     /// Lines for a shell (the default)
     #[arg(long, group = "form")]

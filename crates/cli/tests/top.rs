@@ -171,7 +171,10 @@ fn help_has_examples_and_exit_codes() {
         }
     };
     help(&["--help"], &["Exit codes:", "125", "126", "127", "run", "top", "env"]);
-    help(&["run", "--help"], &["Examples:", "--cpu-interval <DURATION>", "CORPROF_WALL_THREADS"]);
+    help(
+        &["run", "--help"],
+        &["keeps its standard input", "Examples:", "--cpu-interval <DURATION>", "CORPROF_LOG"],
+    );
     help(&["top", "--help"], &["Examples:", "--by"]);
     help(&["env", "--help"], &["Examples:", "--k8s"]);
 }
