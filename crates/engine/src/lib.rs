@@ -1,1 +1,29 @@
-//! (placeholder)
+//! The profiler without a runtime: who is sampled, how, what for, and where it goes.
+//!
+//! In the order of the data: `registry` (threads) → `cpu`, `wall` (samplers; `ticker` is their
+//! beat, `blocked` reads a waiting thread) → `event` and the signal crate's ring → `collector` →
+//! `accounts` (who is charged), `symbolizer` (names, by `methods`) → `output`. `profiler` puts
+//! them together. What is asked of the runtime is the trait in `runtime`.
+
+mod accounts;
+mod blocked;
+mod collector;
+mod cpu;
+mod event;
+mod log;
+mod methods;
+mod output;
+mod profiler;
+mod publish;
+mod registry;
+mod runtime;
+mod symbolizer;
+mod ticker;
+mod waits;
+mod wall;
+
+pub use event::{Event, Inbox};
+pub use log::Log;
+pub use profiler::{Profiler, StartError};
+pub use registry::{ManagedId, Registry};
+pub use runtime::{Code, MethodName, ModuleKey, Runtime};

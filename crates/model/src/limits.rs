@@ -5,13 +5,25 @@
 pub const FRAMES_MAX: usize = 512;
 /// Frames at the root end of a truncated stack: enough to see which request or thread it was.
 pub const ROOT_FRAMES_MAX: usize = 64;
-/// Samples that can wait between the handlers and the engine. At 4 KiB each the ring is 4 MiB of
+/// Words of stack copied with a sample that had to guess a frame: 4 KiB hold some thirty frames.
+pub const STACK_COPY_WORDS: usize = 512;
+/// Samples that can wait between the handlers and the engine. At 8 KiB each the ring is 8 MiB of
 /// address space, touched only as far as it fills.
 pub const RING_SLOTS: usize = 1024;
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.
 pub const THREADS_MAX: usize = 65_536;
 /// A thread name's length in bytes, UTF-8; longer ones are cut.
 pub const THREAD_NAME_BYTES_MAX: usize = 128;
+/// CPU time that a thread may have used before it is known and still be charged with it, in
+/// nanoseconds: the start of a thread takes some 100 µs. More was done for somebody else.
+pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
+/// A blocked thread is visited again after its wait so far, divided by this: what the wall sampler
+/// can be late with is then a 64th of the wait.
+pub const WALL_BACKOFF_DIVISOR: u64 = 64;
+/// Longest distance between two visits of a blocked thread, in nanoseconds.
+pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Finished profiles kept in memory while the output folder can't be written; older ones go.
+pub const UNWRITTEN_PROFILES_MAX: usize = 8;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.
@@ -24,6 +36,16 @@ pub const FUNCTION_NAME_BYTES_MAX: usize = 1024;
 pub const SIGNATURE_DEPTH_MAX: usize = 16;
 /// Native modules whose unwind data is prepared.
 pub const NATIVE_MODULES_MAX: usize = 1024;
+/// Bytes of `.eh_frame` copied from one module; the largest seen is 20 MiB (a browser engine).
+pub const EH_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Distinct unwind rules of all native modules; a .NET process has about a thousand.
+pub const UNWIND_RULES_MAX: usize = 1 << 16;
+/// Rows of the native unwind table (8 bytes each); a .NET process has about half a million.
+pub const UNWIND_ROWS_MAX: usize = 1 << 24;
+/// Bytes of one native module's symbol table, names included, that are read from its file.
+pub const SYMBOL_BYTES_MAX: usize = 128 << 20;
+/// Bytes of one managed method's code that are decoded for its unwind rows.
+pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
 
 const _: () = assert!(ROOT_FRAMES_MAX < FRAMES_MAX, "a truncated stack must keep leaf frames too");
 const _: () = assert!(RING_SLOTS.is_power_of_two(), "the ring masks its positions");

@@ -28,11 +28,13 @@ pub enum Loss {
     CaughtPanic,
     /// A profile could not be written.
     WriteFailed,
+    /// Too many events waited for the collector; what the event carried is lost.
+    EventsFull,
 }
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -45,6 +47,7 @@ impl Loss {
         Self::InterruptedCall,
         Self::CaughtPanic,
         Self::WriteFailed,
+        Self::EventsFull,
     ];
 
     /// The counter's name in a profile and in tables.
@@ -63,6 +66,7 @@ impl Loss {
             Self::InterruptedCall => "interrupted_call",
             Self::CaughtPanic => "caught_panic",
             Self::WriteFailed => "write_failed",
+            Self::EventsFull => "events_full",
         }
     }
 }

@@ -72,8 +72,7 @@ impl Table<'_> {
             return Found::NoRule;
         };
         let first = region.rows_start as usize;
-        let Some(rows) =
-            self.rows.get(first..first.saturating_add(region.rows_len as usize))
+        let Some(rows) = self.rows.get(first..first.saturating_add(region.rows_len as usize))
         else {
             return Found::NoRule;
         };

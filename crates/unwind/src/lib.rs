@@ -1,1 +1,16 @@
-//! (placeholder)
+//! Unwind data of native modules and managed methods, prepared off the handler.
+//!
+//! A normal thread finds the loaded modules, copies their unwind data while the loader can't take
+//! it away, turns it into the flat tables of [`signal::table`], and publishes them. Nothing here
+//! may be called in a signal handler. Nothing here panics: damaged data gives a table with gaps,
+//! and a counter that says how many and why.
+
+pub mod bytes;
+pub mod cfi;
+pub mod eh_frame;
+pub mod elf;
+pub mod managed;
+pub mod modules;
+pub mod native;
+pub mod rules;
+pub mod symbols;

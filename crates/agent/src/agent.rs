@@ -1,0 +1,143 @@
+//! The runtime's callbacks, handed on to the engine; and how it all starts and stops.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use clr::{EventMask, Events, FunctionId, HResult, Info, ModuleId, ThreadId};
+use config::Config;
+use engine::{Event, Log, ManagedId, ModuleKey, Profiler};
+
+use crate::runtime::Clr;
+
+/// The one agent of this process.
+pub static AGENT: Agent = Agent { running: OnceLock::new() };
+
+/// What listens to the runtime.
+pub struct Agent {
+    running: OnceLock<Running>,
+}
+
+struct Running {
+    profiler: Profiler,
+    clr: Arc<Clr>,
+}
+
+impl Agent {
+    fn profiler(&self) -> Option<&Profiler> {
+        self.running.get().map(|running| &running.profiler)
+    }
+}
+
+impl Events for Agent {
+    fn initialize(&self, info: Info) -> Result<(), HResult> {
+        // Values that are not UTF-8 are none of ours; `vars` would panic on them.
+        let vars = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let (config, warnings) = Config::from_vars(vars, &program_name());
+        let log = Log::new(config.log, config.log_file.clone());
+        for warning in warnings {
+            log.warn(&warning.to_string());
+        }
+        if !config.enabled {
+            log.info("switched off by CORPROF_ENABLED");
+            return Err(HResult::CANCEL_ACTIVATION);
+        }
+        let clr = Arc::new(Clr::new(info));
+        let started = start(config, &clr, log.clone());
+        let profiler = started.map_err(|reason| {
+            log.error(&format!("not profiling: {reason}. The application runs on without it."));
+            HResult::CANCEL_ACTIVATION
+        })?;
+        let running = Running { profiler, clr };
+        // A second runtime in one process asks again; the first keeps the profiler.
+        if let Err(second) = self.running.set(running) {
+            second.profiler.stop();
+            return Err(HResult::CANCEL_ACTIVATION);
+        }
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        if let Some(profiler) = self.profiler() {
+            profiler.stop();
+        }
+    }
+
+    fn thread_created(&self, thread: ThreadId) {
+        let Some(running) = self.running.get() else { return };
+        let id = ManagedId(thread.0);
+        running.profiler.registry().created(id);
+        if let Some(tid) = running.clr.info().thread_tid(thread) {
+            running.profiler.registry().assigned(id, tid);
+        }
+    }
+
+    fn thread_assigned(&self, thread: ThreadId, tid: u32) {
+        if let Some(profiler) = self.profiler() {
+            profiler.registry().assigned(ManagedId(thread.0), tid);
+        }
+    }
+
+    fn thread_destroyed(&self, thread: ThreadId) {
+        if let Some(profiler) = self.profiler() {
+            profiler.registry().destroyed(ManagedId(thread.0));
+        }
+    }
+
+    fn thread_named(&self, thread: ThreadId, name: String) {
+        if let Some(profiler) = self.profiler() {
+            profiler.registry().named(ManagedId(thread.0), name);
+        }
+    }
+
+    fn module_unloading(&self, module: ModuleId) {
+        self.unloaded(ModuleKey(module.0));
+    }
+
+    fn dynamic_method_unloaded(&self, function: FunctionId) {
+        self.unloaded(ModuleKey(function.0));
+    }
+
+    fn panicked(&self) {
+        if let Some(profiler) = self.profiler() {
+            profiler.panicked();
+        }
+    }
+}
+
+impl Agent {
+    fn unloaded(&self, module: ModuleKey) {
+        let Some(running) = self.running.get() else { return };
+        running.clr.wait_for_look_up();
+        running.profiler.inbox().post(Event::Unloaded { module });
+    }
+}
+
+/// Starts the profiler, and then the callbacks that feed it.
+fn start(config: Config, clr: &Arc<Clr>, log: Log) -> Result<Profiler, String> {
+    let folder = std::path::absolute(&config.output_dir)
+        .map_err(|error| format!("no output folder {}: {error}", config.output_dir.display()))?;
+    let runtime = Arc::clone(clr);
+    let profiler = Profiler::start(config, runtime, folder, log).map_err(|e| e.to_string())?;
+    if let Err(error) = clr.info().set_event_mask(EventMask::SAMPLING) {
+        profiler.stop();
+        return Err(format!("the runtime refuses the profiler's events: {error}"));
+    }
+    Ok(profiler)
+}
+
+/// The program's name: its application for `dotnet app.dll`, else its executable.
+fn program_name() -> String {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = stem(&executable).unwrap_or_else(|| "unknown".to_owned());
+    if name != "dotnet" {
+        return name;
+    }
+    let is_assembly = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "dll" || extension == "exe")
+    };
+    let assembly = std::env::args_os().skip(1).map(PathBuf::from).find(is_assembly);
+    assembly.and_then(|path| stem(&path)).unwrap_or(name)
+}

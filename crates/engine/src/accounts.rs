@@ -1,0 +1,283 @@
+//! Who is charged with what: samples and events become values of stacks in the aggregate.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{EndReason, Loss, ThreadState};
+use profile::{
+    Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, StackId, ThreadKey,
+    Values,
+};
+use signal::handler::Shared;
+use signal::record::ThreadRef;
+use signal::sample::Sample;
+
+use crate::event::{BlockedStack, Event};
+use crate::symbolizer::Symbolizer;
+use crate::waits;
+
+/// The frame of time that no sample tells about.
+const UNSAMPLED: &str = "[unsampled]";
+
+/// A stack as it was walked, kept so that it can be interned again.
+#[derive(Clone, Debug)]
+struct Walked {
+    frames: Arc<[u64]>,
+    gap: Option<usize>,
+    end: EndReason,
+}
+
+/// A stack that time is charged to.
+#[derive(Clone, Debug)]
+struct Place {
+    walked: Walked,
+    /// Its id; `None` after the aggregate's tables were emptied.
+    id: Option<StackId>,
+    state: ThreadState,
+}
+
+/// What is known of a thread.
+#[derive(Debug)]
+struct Account {
+    key: ThreadKey,
+    /// Where it last computed.
+    ran: Option<Place>,
+    /// Where it was last blocked.
+    blocked: Option<Place>,
+    /// Values that came before its first sample.
+    early: Vec<(ThreadState, Values)>,
+}
+
+/// All accounts, and the aggregate that they are kept in.
+pub struct Accounts {
+    shared: &'static Shared,
+    symbolizer: Symbolizer,
+    aggregate: Aggregate,
+    threads: HashMap<ThreadRef, Account>,
+    unsampled: FrameId,
+    ends: EndCounts,
+    managed_cpu_ns: u64,
+}
+
+impl Accounts {
+    /// Empty accounts.
+    #[must_use]
+    pub fn new(shared: &'static Shared, symbolizer: Symbolizer) -> Self {
+        let mut aggregate = Aggregate::default();
+        let unsampled = aggregate.synthetic_frame(UNSAMPLED);
+        let threads = HashMap::new();
+        let ends = EndCounts::default();
+        Self { shared, symbolizer, aggregate, threads, unsampled, ends, managed_cpu_ns: 0 }
+    }
+
+    /// Learns what has been seen, and notices modules that come and go.
+    pub fn refresh(&mut self) {
+        self.symbolizer.refresh();
+    }
+
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.aggregate.bytes()
+    }
+
+    /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
+    pub fn sample(&mut self, sample: &Sample) {
+        let walked = self.walked(sample);
+        self.ends.add(walked.end, 1);
+        let id = self.intern(&walked);
+        let place = Place { walked, id: Some(id), state: ThreadState::Running };
+        let key = self.account(sample.thread, sample.tid).key;
+        let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
+        self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
+        self.add(key, id, ThreadState::Running, values);
+        let account = self.account(sample.thread, sample.tid);
+        account.ran = Some(place);
+        for (state, values) in std::mem::take(&mut account.early) {
+            self.add(key, id, state, values);
+        }
+    }
+
+    /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
+    fn walked(&mut self, sample: &Sample) -> Walked {
+        if sample.guessed > 0 {
+            if let Some((frames, end)) = self.symbolizer.rewalk(sample) {
+                return Walked { frames: frames.into(), gap: None, end };
+            }
+            self.shared.count(Loss::GuessedFrame);
+        }
+        let frames = sample.frames.iter().collect();
+        Walked { frames, gap: sample.frames.gap(), end: sample.end }
+    }
+
+    /// Charges what an event says.
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Started { thread, tid } => {
+                self.account(thread, tid);
+            }
+            Event::Named { thread, name } => {
+                if let Some(account) = self.threads.get(&thread) {
+                    self.aggregate.thread_name(account.key, &name);
+                }
+            }
+            Event::CpuRest { thread, cpu_ns } => {
+                self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(cpu_ns);
+                let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+                self.charge_ran(thread, ThreadState::Running, values);
+            }
+            Event::Ended { thread } => self.ended(thread),
+            Event::Blocked { thread, stack } => self.blocked(thread, stack),
+            Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
+            Event::Delayed { thread, wall_ns } => {
+                let values = Values { wall_ns, ..Values::default() };
+                self.charge_ran(thread, ThreadState::Runnable, values);
+            }
+            Event::Unloaded { module } => self.symbolizer.unloaded(module),
+            Event::Settled { .. } => {}
+        }
+    }
+
+    /// Ends the period: its profile, its walks' ends, and its threads' CPU time.
+    pub fn take(&mut self, period: Period) -> (Profile, EndCounts, u64) {
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.values_mut().for_each(|account| self.settle_early(account));
+        self.threads = threads;
+        let taken = self.aggregate.take(period);
+        if taken.ids == Ids::Reset {
+            self.symbolizer.ids_reset();
+            self.unsampled = self.aggregate.synthetic_frame(UNSAMPLED);
+            for account in self.threads.values_mut() {
+                let places = account.ran.iter_mut().chain(&mut account.blocked);
+                places.for_each(|place| place.id = None);
+            }
+        }
+        let ends = std::mem::take(&mut self.ends);
+        (taken.profile, ends, std::mem::take(&mut self.managed_cpu_ns))
+    }
+
+    fn account(&mut self, thread: ThreadRef, tid: u32) -> &mut Account {
+        self.threads.entry(thread).or_insert_with(|| Account {
+            key: ThreadKey { tid, generation: thread.generation },
+            ran: None,
+            blocked: None,
+            early: Vec::new(),
+        })
+    }
+
+    fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
+        self.ends.add(stack.end, 1);
+        let frames: Vec<_> = stack.frames.to_vec();
+        let waits =
+            frames.iter().map(|frame| self.symbolizer.named(*frame, &mut self.aggregate).wait);
+        let state = waits::state(stack.call, waits);
+        let walked = Walked { frames: stack.frames.into(), gap: stack.gap, end: stack.end };
+        let id = Some(self.intern(&walked));
+        if let Some(account) = self.threads.get_mut(&thread) {
+            account.blocked = Some(Place { walked, id, state });
+        }
+    }
+
+    /// Charges the place where a thread was last blocked; before there is one, the place where it
+    /// computed.
+    fn charge_blocked(&mut self, thread: ThreadRef, wall_ns: u64) {
+        let values = Values { wall_ns, ..Values::default() };
+        let place = |account: &Account| account.blocked.clone();
+        match self.threads.get(&thread).and_then(place) {
+            Some(mut place) => {
+                let (id, state) = (self.place_id(&mut place), place.state);
+                let Some(account) = self.threads.get_mut(&thread) else { return };
+                account.blocked = Some(place);
+                let key = account.key;
+                self.add(key, id, state, values);
+            }
+            None => self.charge_ran(thread, ThreadState::Waiting, values),
+        }
+    }
+
+    /// Charges the place where a thread last computed; before there is one, the value waits for it.
+    fn charge_ran(&mut self, thread: ThreadRef, state: ThreadState, values: Values) {
+        if values == Values::default() {
+            return;
+        }
+        let Some(account) = self.threads.get_mut(&thread) else {
+            return self.add_unsampled(ThreadKey::NONE, state, values);
+        };
+        let key = account.key;
+        match account.ran.clone() {
+            Some(mut place) => {
+                let id = self.place_id(&mut place);
+                if let Some(account) = self.threads.get_mut(&thread) {
+                    account.ran = Some(place);
+                }
+                self.add(key, id, state, values);
+            }
+            None => match account.early.iter_mut().find(|(early, _)| *early == state) {
+                Some((_, sum)) => sum.add(values),
+                None => account.early.push((state, values)),
+            },
+        }
+    }
+
+    /// A thread is gone: what never found a sample goes to its last stack, or to none.
+    fn ended(&mut self, thread: ThreadRef) {
+        let Some(mut account) = self.threads.remove(&thread) else { return };
+        self.settle_early(&mut account);
+        self.aggregate.thread_ended(account.key);
+    }
+
+    fn settle_early(&mut self, account: &mut Account) {
+        for (state, values) in std::mem::take(&mut account.early) {
+            match &mut account.blocked {
+                Some(place) => {
+                    let id = self.place_id(place);
+                    self.add(account.key, id, state, values);
+                }
+                None => self.add_unsampled(account.key, state, values),
+            }
+        }
+    }
+
+    /// The id of a place's stack, which may have to be interned again.
+    fn place_id(&mut self, place: &mut Place) -> StackId {
+        let id = match place.id {
+            Some(id) => id,
+            None => self.intern(&place.walked),
+        };
+        place.id = Some(id);
+        id
+    }
+
+    fn add_unsampled(&mut self, thread: ThreadKey, state: ThreadState, values: Values) {
+        let stack = self.aggregate.stack([self.unsampled]);
+        self.add(thread, stack, state, values);
+    }
+
+    fn add(&mut self, thread: ThreadKey, stack: StackId, state: ThreadState, values: Values) {
+        let key = SampleKey { stack, thread, state: Some(state) };
+        if let Added::Lost(loss) = self.aggregate.add(&key, values) {
+            self.shared.count(loss);
+        }
+    }
+
+    /// Names a stack's frames and interns it.
+    fn intern(&mut self, walked: &Walked) -> StackId {
+        let mut frames: Vec<FrameId> = Vec::with_capacity(walked.frames.len().saturating_add(2));
+        let mut last_anonymous = None;
+        for (index, address) in walked.frames.iter().enumerate() {
+            if walked.gap == Some(index) {
+                frames.push(self.aggregate.synthetic_frame(EndReason::Truncated.frame()));
+            }
+            let named = self.symbolizer.named(*address, &mut self.aggregate);
+            // A row of unnamed functions of one module is shown as one.
+            if !(named.anonymous && last_anonymous == Some(named.frame)) {
+                frames.push(named.frame);
+            }
+            last_anonymous = named.anonymous.then_some(named.frame);
+        }
+        if walked.gap.is_none() && walked.end != EndReason::Root {
+            frames.push(self.aggregate.synthetic_frame(walked.end.frame()));
+        }
+        self.aggregate.stack(frames)
+    }
+}

@@ -1,0 +1,79 @@
+//! Reads a blocked thread's stack without disturbing it: where it stands from `/proc`, its stack's
+//! memory through the kernel, then a second look that it has not moved.
+
+use signal::arch::Registers;
+use signal::frames::Frames;
+use signal::handler::Shared;
+use signal::record::ThreadRef;
+use signal::walk::{Bounds, walk};
+use sys::clock;
+use sys::memory::StackWindow;
+use sys::proc::Blocked;
+
+use crate::event::BlockedStack;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// The thread has, or wants, a processor.
+    Running,
+    /// It is blocked; `guessed` frames were walked without a rule, so a later walk may know more.
+    Blocked {
+        /// Its stack.
+        stack: BlockedStack,
+        /// Frames whose caller was found by a guess.
+        guessed: u32,
+    },
+    /// It moved while it was read, or has just been found.
+    Moved,
+    /// The kernel says nothing about it: it has ended, or `/proc` is closed.
+    Unreadable,
+}
+
+/// Reads blocked threads; keeps its buffers.
+pub struct BlockedReader {
+    shared: &'static Shared,
+    window: StackWindow,
+    frames: Frames,
+}
+
+impl BlockedReader {
+    /// A reader over the handlers' tables.
+    #[must_use]
+    pub fn new(shared: &'static Shared) -> Self {
+        Self { shared, window: StackWindow::default(), frames: Frames::default() }
+    }
+
+    /// Looks at a thread whose CPU clock has just been read as `cpu_ns`.
+    pub fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
+        let before = match Blocked::read(tid) {
+            None => return Looked::Unreadable,
+            Some(Blocked::Running) => return Looked::Running,
+            Some(before) => before,
+        };
+        let Blocked::At { call, sp, ip } = before else { return Looked::Running };
+        let Some(record) = self.shared.records.get(thread.index as usize) else {
+            return Looked::Unreadable;
+        };
+        let (start, end) = record.stack();
+        let bounds = Bounds { low: sp.max(start), high: end };
+        self.frames.clear();
+        self.window.reset(end);
+        // The gate can only be shut when the profiler stops.
+        let Some(_inside) = self.shared.gate.enter() else { return Looked::Unreadable };
+        // SAFETY: inside the gate until the walk is done.
+        let tables = unsafe { self.shared.tables() };
+        let registers = Registers { ip, sp, bp: None };
+        let window = &mut self.window;
+        let walked =
+            walk(&tables, bounds, registers, &[], |place| window.read(place), &mut self.frames);
+        // The same call at the same place and no CPU time spent in between: it has not run.
+        let after = Blocked::read(tid);
+        if after != Some(before) || clock::thread_cpu_ns(tid) != Some(cpu_ns) {
+            return Looked::Moved;
+        }
+        let frames: Box<[u64]> = self.frames.iter().collect();
+        let stack = BlockedStack { frames, gap: self.frames.gap(), end: walked.end, call };
+        Looked::Blocked { stack, guessed: walked.guessed }
+    }
+}

@@ -1,0 +1,243 @@
+//! The collector: takes samples and events, has them charged, and writes a profile each period.
+//!
+//! It runs on one thread of its own and is the only one that calls the runtime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use config::Config;
+use model::Loss;
+use profile::{Period, Profile, SelfReport};
+use signal::handler::Shared;
+use sys::clock;
+
+use crate::accounts::Accounts;
+use crate::event::{Event, Inbox};
+use crate::log::Log;
+use crate::output::{Output, Written};
+use crate::ticker::TickerState;
+
+/// How long the collector waits for work.
+const BEAT: Duration = Duration::from_millis(100);
+/// How long it waits for the ticker to charge all wall time before a profile is written.
+const SETTLE_NS_MAX: u64 = 1_000_000_000;
+
+/// Requests to the collector, and its answer.
+#[derive(Debug, Default)]
+pub struct CollectorState {
+    /// Write what there is and end.
+    pub stop: AtomicBool,
+    /// The last profile has been written.
+    pub stopped: AtomicBool,
+}
+
+/// Counters at the start of a period, to tell what happened in it.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    unix_ns: u64,
+    monotonic_ns: u64,
+    process_cpu_ns: u64,
+    own_cpu_ns: u64,
+    cpu_samples: u64,
+    wall_samples: u64,
+    losses: [u64; Loss::ALL.len()],
+}
+
+/// The collector.
+pub struct Collector {
+    shared: &'static Shared,
+    inbox: Arc<Inbox>,
+    ticker: Arc<TickerState>,
+    state: Arc<CollectorState>,
+    config: Config,
+    log: Log,
+    runtime_version: String,
+    accounts: Accounts,
+    output: Output,
+    seq: u64,
+    settled: u64,
+    start: Marks,
+}
+
+/// What a collector is made of.
+pub struct Parts {
+    /// The handlers' state.
+    pub shared: &'static Shared,
+    /// Where events come from.
+    pub inbox: Arc<Inbox>,
+    /// The ticker, to be asked for settlements.
+    pub ticker: Arc<TickerState>,
+    /// Requests.
+    pub state: Arc<CollectorState>,
+    /// The settings.
+    pub config: Config,
+    /// Where lines go.
+    pub log: Log,
+    /// Such as `CoreCLR 8.0.4`.
+    pub runtime_version: String,
+    /// Empty accounts.
+    pub accounts: Accounts,
+    /// The output folder, absolute.
+    pub folder: PathBuf,
+}
+
+impl Collector {
+    /// A collector whose first period begins now.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { shared, inbox, ticker, state, config, log, runtime_version, accounts, folder } =
+            parts;
+        let mut collector = Self {
+            shared,
+            inbox,
+            ticker,
+            state,
+            config,
+            log,
+            runtime_version,
+            accounts,
+            output: Output::new(folder),
+            seq: 0,
+            settled: 0,
+            start: Marks::default(),
+        };
+        collector.start = collector.marks();
+        collector
+    }
+
+    /// Runs until told to stop; then writes the last profile.
+    pub fn run(mut self) {
+        let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
+        while !self.state.stop.load(Ordering::Acquire) {
+            self.collect(BEAT);
+            let elapsed_ns = clock::monotonic_ns().saturating_sub(self.start.monotonic_ns);
+            if elapsed_ns >= period_ns {
+                self.settle();
+                self.rotate();
+            }
+        }
+        self.settle();
+        self.rotate();
+        self.state.stopped.store(true, Ordering::Release);
+    }
+
+    /// Waits for work, at most so long, and does it.
+    fn collect(&mut self, timeout: Duration) {
+        let (events, dropped) = self.inbox.take(timeout);
+        // Threads must be known before their samples: hence events first. A sample that comes with
+        // no thread makes its own entry.
+        for event in events {
+            if let Event::Settled { request } = event {
+                self.settled = self.settled.max(request);
+            }
+            self.accounts.event(event);
+        }
+        for _ in 0..dropped {
+            self.shared.count(Loss::EventsFull);
+        }
+        while self.shared.ring.read(|sample| self.accounts.sample(sample)).is_some() {}
+        self.accounts.refresh();
+    }
+
+    /// Has all wall time charged up to now.
+    fn settle(&mut self) {
+        let request = self.settled.saturating_add(1);
+        let deadline_ns = clock::monotonic_ns().saturating_add(SETTLE_NS_MAX);
+        self.ticker.settle_request.store(request, Ordering::Release);
+        while self.settled < request && clock::monotonic_ns() < deadline_ns {
+            self.collect(BEAT);
+        }
+        self.settled = request;
+        self.collect(Duration::ZERO);
+    }
+
+    /// Ends the period and writes its profile.
+    fn rotate(&mut self) {
+        let end = self.marks();
+        let period = Period {
+            start_unix_ns: self.start.unix_ns,
+            duration_ns: end.monotonic_ns.saturating_sub(self.start.monotonic_ns),
+            cpu_interval_ns: nanos(self.config.cpu_interval),
+        };
+        let bytes = self.accounts.bytes();
+        let (mut profile, ends, managed_cpu_ns) = self.accounts.take(period);
+        profile.report = Some(SelfReport {
+            ends,
+            managed_cpu_ns,
+            own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            ..self.report(&end)
+        });
+        self.write(&profile);
+        self.seq = self.seq.saturating_add(1);
+        self.start = end;
+    }
+
+    fn report(&self, end: &Marks) -> SelfReport {
+        let start = &self.start;
+        let mut report = SelfReport {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime_version: self.runtime_version.clone(),
+            service: self.config.service.clone(),
+            sampler: self.config.sampler.name().to_owned(),
+            pid: u64::from(std::process::id()),
+            seq: self.seq,
+            cpu_interval_ns: nanos(self.config.cpu_interval),
+            wall_interval_ns: nanos(self.config.wall_interval),
+            wall_threads: u64::from(self.config.wall_threads),
+            cpu_samples: end.cpu_samples.saturating_sub(start.cpu_samples),
+            wall_samples: end.wall_samples.saturating_sub(start.wall_samples),
+            own_cpu_ns: end.own_cpu_ns.saturating_sub(start.own_cpu_ns),
+            process_cpu_ns: end.process_cpu_ns.saturating_sub(start.process_cpu_ns),
+            ..SelfReport::default()
+        };
+        for (loss, (end, start)) in Loss::ALL.iter().zip(end.losses.iter().zip(&start.losses)) {
+            report.losses.add(*loss, end.saturating_sub(*start));
+        }
+        report
+    }
+
+    fn write(&mut self, profile: &Profile) {
+        let name = profile::file_name(&self.config.service, std::process::id(), self.seq);
+        let bytes = match profile::pprof::write(profile, Vec::new()) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.shared.count(Loss::WriteFailed);
+                return self.log.error(&format!("profile {name} could not be encoded: {error}"));
+            }
+        };
+        let folder = self.output.folder().display().to_string();
+        match self.output.write(name.clone(), bytes) {
+            Written::All => self.log.info(&format!("profile {name} written to {folder}")),
+            Written::Later { error, dropped } => {
+                (0..dropped).for_each(|_| self.shared.count(Loss::WriteFailed));
+                self.log.error(&format!(
+                    "profile {name} could not be written to {folder}: {error}. It is kept in memory \
+                     and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder that \
+                     this user may write to."
+                ));
+            }
+        }
+    }
+
+    fn marks(&self) -> Marks {
+        let counter = |index: usize| {
+            self.shared.losses.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
+        };
+        let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
+        Marks {
+            unix_ns: clock::wall_clock_ns(),
+            monotonic_ns: clock::monotonic_ns(),
+            process_cpu_ns: clock::process_cpu_ns(),
+            own_cpu_ns: clock::own_cpu_ns().saturating_add(ticker_cpu_ns),
+            cpu_samples: self.shared.kept.load(Ordering::Relaxed),
+            wall_samples: self.ticker.wall_samples.load(Ordering::Relaxed),
+            losses: std::array::from_fn(counter),
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

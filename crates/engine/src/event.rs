@@ -1,0 +1,153 @@
+//! Everything that reaches the collector other than samples from handlers, in one closed list.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::EndReason;
+use signal::record::ThreadRef;
+
+use crate::runtime::ModuleKey;
+
+/// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
+/// ten times a second.
+const WAITING_MAX: usize = 100_000;
+
+/// A thread's stack, read without a signal while it was blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedStack {
+    /// Lookup addresses, leaf first.
+    pub frames: Box<[u64]>,
+    /// Index before which frames were lost.
+    pub gap: Option<usize>,
+    /// Why the walk ended.
+    pub end: EndReason,
+    /// The system call that it is blocked in, by the kernel's number.
+    pub call: Option<u32>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A thread is tracked from now on.
+    Started {
+        /// Which.
+        thread: ThreadRef,
+        /// The kernel's id.
+        tid: u32,
+    },
+    /// A thread has a name.
+    Named {
+        /// Which.
+        thread: ThreadRef,
+        /// Its name.
+        name: String,
+    },
+    /// CPU time that no sample will carry: the thread has ended, or the profiler stops.
+    CpuRest {
+        /// Whose.
+        thread: ThreadRef,
+        /// Since its last sample, in nanoseconds.
+        cpu_ns: u64,
+    },
+    /// A thread is no longer tracked.
+    Ended {
+        /// Which.
+        thread: ThreadRef,
+    },
+    /// A thread was found blocked; this is its stack until another is found.
+    Blocked {
+        /// Which.
+        thread: ThreadRef,
+        /// Where.
+        stack: BlockedStack,
+    },
+    /// A thread waited so long at the stack it was last found blocked at.
+    Waited {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+    },
+    /// A thread was ready so long while others had the processors.
+    Delayed {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+    },
+    /// A module or dynamic method is gone; its addresses may mean something else from now on.
+    Unloaded {
+        /// Which.
+        module: ModuleKey,
+    },
+    /// All wall time up to now has been charged, as asked by the request of that number.
+    Settled {
+        /// The number of the request.
+        request: u64,
+    },
+}
+
+/// Where events wait for the collector.
+#[derive(Default)]
+pub struct Inbox {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: Vec<Event>,
+    dropped: u64,
+    urgent: bool,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Every change of the list is complete in itself: what a panicked holder left is usable.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event; drops it, counted, if far too many wait.
+    pub fn post(&self, event: Event) {
+        let mut waiting = self.lock();
+        if waiting.events.len() < WAITING_MAX {
+            waiting.events.push(event);
+        } else {
+            waiting.dropped = waiting.dropped.saturating_add(1);
+        }
+    }
+
+    /// Makes the collector look at once.
+    pub fn hurry(&self) {
+        self.lock().urgent = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits until `hurry` or for at most `timeout`; then takes all events, and the number of those
+    /// that were dropped.
+    pub fn take(&self, timeout: Duration) -> (Vec<Event>, u64) {
+        let (mut waiting, _timed_out) = self
+            .wake
+            .wait_timeout_while(self.lock(), timeout, |waiting| !waiting.urgent)
+            .unwrap_or_else(PoisonError::into_inner);
+        waiting.urgent = false;
+        (std::mem::take(&mut waiting.events), std::mem::take(&mut waiting.dropped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_counted() {
+        let inbox = Inbox::default();
+        for request in 0..WAITING_MAX as u64 + 3 {
+            inbox.post(Event::Settled { request });
+        }
+        inbox.hurry();
+        let (events, dropped) = inbox.take(Duration::from_secs(60));
+        assert_eq!((events.len(), dropped), (WAITING_MAX, 3));
+        assert_eq!(inbox.take(Duration::ZERO), (vec![], 0));
+    }
+}

@@ -1,0 +1,188 @@
+//! What is known of the runtime's code: which method an address lies in, and how to walk out of it.
+//!
+//! Methods are learned when they are first seen in a stack, off the handler, and forgotten when
+//! their module is unloaded, since their memory may then hold another's code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use signal::rule::Rule;
+use signal::table::{Region, Row, Table};
+use sys::memory::copy_own;
+use unwind::managed::{Method, Shape};
+
+use crate::runtime::{Code, ModuleKey};
+
+/// Bytes around an address that is no method's which are taken to be a stub. Stubs and helpers are
+/// that close together only with their like.
+const STUB_BYTES: u64 = 64;
+/// Longest code read of one run; longer methods are read up to there.
+const CODE_BYTES_MAX: u64 = 256 * 1024;
+
+/// A run of code that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known<N> {
+    /// One past the last address.
+    pub end: u64,
+    /// Where it came from; `None` for stubs.
+    pub module: Option<ModuleKey>,
+    /// The rules, by offset from the first address.
+    steps: Vec<(u32, Rule)>,
+    /// What the caller keeps with it, such as its name.
+    pub note: N,
+}
+
+/// The unwind table of methods that is published.
+#[derive(Clone, Debug, Default)]
+pub struct MethodTable {
+    regions: Vec<Region>,
+    rows: Vec<Row>,
+    rules: Vec<Rule>,
+}
+
+impl MethodTable {
+    /// What a handler searches.
+    #[must_use]
+    pub fn view(&self) -> Table<'_> {
+        Table { regions: &self.regions, rows: &self.rows, rules: &self.rules }
+    }
+}
+
+/// All known code, by first address; runs don't overlap.
+#[derive(Clone, Debug)]
+pub struct Methods<N> {
+    runs: BTreeMap<u64, Known<N>>,
+    changed: bool,
+}
+
+impl<N> Default for Methods<N> {
+    fn default() -> Self {
+        Self { runs: BTreeMap::new(), changed: false }
+    }
+}
+
+impl<N: Clone> Methods<N> {
+    /// The run that an address lies in.
+    #[must_use]
+    pub fn at(&self, address: u64) -> Option<(u64, &Known<N>)> {
+        let (start, known) = self.runs.range(..=address).next_back()?;
+        (address < known.end).then_some((*start, known))
+    }
+
+    /// Learns a method's code.
+    pub fn learn(&mut self, code: &Code, note: &N) {
+        let tier0_m = || code.siblings.iter().find_map(|start| framed_m(*start));
+        for (start, end) in &code.ranges {
+            let bytes = read_code(*start, *end);
+            let plain = Method::read(&bytes, None);
+            // Only an on-stack-replacement version needs its sibling's frame.
+            let osr = matches!(plain.shape, Shape::Osr { .. });
+            let method = if osr { Method::read(&bytes, tier0_m()) } else { plain };
+            let steps = method.steps.iter().filter_map(|step| {
+                u32::try_from(step.offset).ok().map(|offset| (offset, step.rule))
+            });
+            self.insert(*start, *end, Some(code.module), steps.collect(), note);
+        }
+    }
+
+    /// Learns that there is no method at an address: a stub, which pushes nothing.
+    pub fn learn_stub(&mut self, address: u64, note: &N) {
+        let mut start = address & !(STUB_BYTES - 1);
+        let mut end = start.saturating_add(STUB_BYTES);
+        if let Some((_, before)) = self.runs.range(..=address).next_back() {
+            start = start.max(before.end);
+        }
+        if let Some((next, _)) = self.runs.range(address..).next() {
+            end = end.min(*next);
+        }
+        self.insert(start, end, None, vec![(0, Rule::ENTRY)], note);
+    }
+
+    fn insert(
+        &mut self,
+        start: u64,
+        end: u64,
+        module: Option<ModuleKey>,
+        steps: Vec<(u32, Rule)>,
+        note: &N,
+    ) {
+        if start >= end {
+            return;
+        }
+        // Whatever was there before is stale: the memory has been given to this code since.
+        let stale: Vec<u64> = self
+            .runs
+            .range(..end)
+            .rev()
+            .take_while(|(_, known)| known.end > start)
+            .map(|(start, _)| *start)
+            .collect();
+        for old in stale {
+            self.runs.remove(&old);
+        }
+        self.runs.insert(start, Known { end, module, steps, note: note.clone() });
+        self.changed = true;
+    }
+
+    /// Forgets a module's code. Returns whether there was any.
+    pub fn forget(&mut self, module: ModuleKey) -> bool {
+        let before = self.runs.len();
+        self.runs.retain(|_, known| known.module != Some(module));
+        let forgot = self.runs.len() != before;
+        self.changed |= forgot;
+        forgot
+    }
+
+    /// Changes all notes.
+    pub fn each_note(&mut self, change: impl FnMut(&mut N)) {
+        self.runs.values_mut().map(|known| &mut known.note).for_each(change);
+    }
+
+    /// The note of the run at an address, to be changed.
+    pub fn note_at(&mut self, address: u64) -> Option<&mut N> {
+        let (_, known) = self.runs.range_mut(..=address).next_back()?;
+        (address < known.end).then_some(&mut known.note)
+    }
+
+    /// A new table if anything was learned or forgotten since the last one, or if one is wanted.
+    pub fn table_if_changed(&mut self, wanted: bool) -> Option<Arc<MethodTable>> {
+        (std::mem::take(&mut self.changed) || wanted).then(|| Arc::new(self.table()))
+    }
+
+    fn table(&self) -> MethodTable {
+        let mut table = MethodTable::default();
+        let mut numbers = std::collections::HashMap::new();
+        for (start, known) in &self.runs {
+            let rows_start = u32::try_from(table.rows.len()).unwrap_or(u32::MAX);
+            for (offset, rule) in &known.steps {
+                let number = *numbers.entry(*rule).or_insert_with(|| {
+                    table.rules.push(*rule);
+                    u32::try_from(table.rules.len() - 1).unwrap_or(Row::NO_RULE)
+                });
+                table.rows.push(Row { offset: *offset, rule: number });
+            }
+            let rows_len = u32::try_from(known.steps.len()).unwrap_or(0);
+            table.regions.push(Region { start: *start, end: known.end, rows_start, rows_len });
+        }
+        table
+    }
+}
+
+/// The M of a version that keeps a frame pointer.
+fn framed_m(start: u64) -> Option<i32> {
+    /// A prologue is shorter.
+    const PROLOGUE_BYTES: u64 = 256;
+    match Method::read(&read_code(start, start.saturating_add(PROLOGUE_BYTES)), None).shape {
+        Shape::Framed { m } => Some(m),
+        Shape::Frameless { .. } | Shape::Osr { .. } | Shape::Unknown => None,
+    }
+}
+
+/// Code bytes, as far as they are still mapped.
+fn read_code(start: u64, end: u64) -> Vec<u8> {
+    let length = end.saturating_sub(start).min(CODE_BYTES_MAX);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    let read = copy_own(start, &mut bytes);
+    bytes.truncate(read);
+    bytes
+}

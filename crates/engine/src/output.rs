@@ -1,0 +1,115 @@
+//! Profiles as files: each written whole, or not at all.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use model::limits::UNWRITTEN_PROFILES_MAX;
+
+/// A finished profile's file.
+#[derive(Clone, Debug)]
+struct Unwritten {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+/// What a write did.
+#[derive(Debug)]
+pub enum Written {
+    /// All is on disk.
+    All,
+    /// Some could not be written and are tried again with the next profile; `dropped` were too old.
+    Later {
+        /// Why.
+        error: io::Error,
+        /// Profiles given up for good.
+        dropped: u64,
+    },
+}
+
+/// The output folder.
+#[derive(Debug)]
+pub struct Output {
+    folder: PathBuf,
+    unwritten: VecDeque<Unwritten>,
+}
+
+impl Output {
+    /// The folder, made when the first file is written.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, unwritten: VecDeque::new() }
+    }
+
+    /// Where files go.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes a profile, and those that could not be written before.
+    pub fn write(&mut self, name: String, bytes: Vec<u8>) -> Written {
+        self.unwritten.push_back(Unwritten { name, bytes });
+        while let Some(next) = self.unwritten.front() {
+            if let Err(error) = write_whole(&self.folder, &next.name, &next.bytes) {
+                let mut dropped = 0;
+                while self.unwritten.len() > UNWRITTEN_PROFILES_MAX {
+                    self.unwritten.pop_front();
+                    dropped += 1;
+                }
+                return Written::Later { error, dropped };
+            }
+            self.unwritten.pop_front();
+        }
+        Written::All
+    }
+}
+
+/// Writes a file under another name and renames it, so that no reader sees half of one.
+fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::create_dir_all(folder)?;
+    let hidden = folder.join(format!(".{name}.tmp"));
+    let result = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&hidden)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&hidden, folder.join(name)));
+    if result.is_err() {
+        // Half a file is of no use to anybody; if it can't be removed either, it stays hidden.
+        let _gone = fs::remove_file(&hidden);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let base = std::env::temp_dir().join(format!("corprof-output-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("temporary folder");
+        let folder = base.join("profiles");
+        fs::write(&folder, "in the way").expect("a file where the folder should be");
+        let mut output = Output::new(folder.clone());
+        for n in 0..UNWRITTEN_PROFILES_MAX as u64 + 2 {
+            let written = output.write(format!("{n}.pb.gz"), vec![1; 10]);
+            let expected = u64::from(n >= UNWRITTEN_PROFILES_MAX as u64);
+            assert!(
+                matches!(written, Written::Later { dropped, .. } if dropped == expected),
+                "{n}"
+            );
+        }
+        fs::remove_file(&folder).expect("out of the way");
+        assert!(matches!(output.write("last.pb.gz".to_owned(), vec![2]), Written::All));
+        let names: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
+        assert_eq!(names.len(), UNWRITTEN_PROFILES_MAX + 1);
+        assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));
+        fs::remove_dir_all(&base).expect("cleaned up");
+    }
+}

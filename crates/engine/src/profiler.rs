@@ -1,0 +1,221 @@
+//! The profiler as a whole: started once, stopped once.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use config::Config;
+use model::limits::{RING_SLOTS, THREADS_MAX};
+use signal::handler::{Shared, on_signal, set_shared};
+use signal::record::Record;
+use signal::ring::{Ring, Slot};
+use signal::sample::Sample;
+use sys::disposition::{self, Disposition};
+use sys::{clock, pages, thread};
+
+use crate::accounts::Accounts;
+use crate::collector::{Collector, CollectorState, Parts};
+use crate::cpu::{CpuSampler, Scan};
+use crate::event::Inbox;
+use crate::log::Log;
+use crate::publish::Publisher;
+use crate::registry::Registry;
+use crate::runtime::Runtime;
+use crate::symbolizer::Symbolizer;
+use crate::ticker::{Ticker, TickerState};
+use crate::wall::WallSampler;
+
+/// The sampling signal: free in CoreCLR, and by its name made for this.
+const SIGNAL: i32 = sys::disposition::PROFILING_SIGNAL;
+/// How long stopping waits for handlers that are inside.
+const HANDLERS_NS_MAX: u64 = 1_000_000_000;
+/// How long stopping waits for the last profile.
+const LAST_PROFILE_NS_MAX: u64 = 5_000_000_000;
+
+/// Why the profiler could not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// No memory for records or ring.
+    Memory(io::Error),
+    /// Another handler owns the sampling signal.
+    SignalTaken,
+    /// The handler could not be installed.
+    Handler(io::Error),
+    /// A thread could not be made.
+    Thread(io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory(error) => write!(formatter, "no memory for its buffers: {error}"),
+            Self::SignalTaken => write!(
+                formatter,
+                "signal SIGPROF is handled by other code in this process (another profiler?)"
+            ),
+            Self::Handler(error) => write!(formatter, "no handler for SIGPROF: {error}"),
+            Self::Thread(error) => write!(formatter, "no thread of its own: {error}"),
+        }
+    }
+}
+
+/// A running profiler.
+pub struct Profiler {
+    shared: &'static Shared,
+    registry: Arc<Registry>,
+    inbox: Arc<Inbox>,
+    ticker: Arc<TickerState>,
+    collector: Arc<CollectorState>,
+    log: Log,
+    stopped: AtomicBool,
+}
+
+impl Profiler {
+    /// Starts: handler, threads, first period. Threads of the runtime are told of by `registry`.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn start(
+        config: Config,
+        runtime: Arc<dyn Runtime>,
+        folder: PathBuf,
+        log: Log,
+    ) -> Result<Self, StartError> {
+        let shared = make_shared().map_err(StartError::Memory)?;
+        shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
+        install(shared)?;
+        let inbox = Arc::new(Inbox::default());
+        let kind = config.cpu_enabled.then_some(config.sampler);
+        let cpu = CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone());
+        let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), cpu));
+        let ticker = Arc::new(TickerState::default());
+        let collector = Arc::new(CollectorState::default());
+        let profiler = Self {
+            shared,
+            registry: Arc::clone(&registry),
+            inbox: Arc::clone(&inbox),
+            ticker: Arc::clone(&ticker),
+            collector: Arc::clone(&collector),
+            log: log.clone(),
+            stopped: AtomicBool::new(false),
+        };
+        profiler.spawn_ticker(&config)?;
+        let parts = Parts {
+            shared,
+            inbox,
+            ticker,
+            state: collector,
+            config,
+            log,
+            runtime_version: runtime.version(),
+            accounts: Accounts::new(shared, Symbolizer::new(runtime, Publisher::new(shared))),
+            folder,
+        };
+        thread::spawn("corprof-collect", move || Collector::new(parts).run())
+            .map_err(StartError::Thread)?;
+        shared.gate.open();
+        Ok(profiler)
+    }
+
+    fn spawn_ticker(&self, config: &Config) -> Result<(), StartError> {
+        let (shared, inbox) = (self.shared, Arc::clone(&self.inbox));
+        let wall_interval_ns = nanos(config.wall_interval);
+        let threads = usize::try_from(config.wall_threads).unwrap_or(1);
+        let wall = config
+            .wall_enabled
+            .then(|| WallSampler::new(shared, Arc::clone(&inbox), wall_interval_ns, threads));
+        let ticker = Ticker {
+            shared,
+            registry: Arc::clone(&self.registry),
+            inbox,
+            state: Arc::clone(&self.ticker),
+            wall,
+            scan: Scan::new(SIGNAL),
+            scan_interval_ns: nanos(config.cpu_interval),
+            wall_interval_ns,
+        };
+        thread::spawn("corprof-tick", move || ticker.run()).map_err(StartError::Thread)
+    }
+
+    /// The list of threads, for the runtime's callbacks.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The inbox, for the runtime's callbacks.
+    #[must_use]
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// Counts a panic that was caught at the border.
+    pub fn panicked(&self) {
+        self.shared.count(model::Loss::CaughtPanic);
+    }
+
+    /// Stops: no signal any more, no handler inside, all time charged, the last profile written.
+    /// Returns after some seconds at the latest, whatever happens.
+    pub fn stop(&self) {
+        if self.stopped.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.registry.stop();
+        self.shared.gate.shut();
+        wait(HANDLERS_NS_MAX, || self.shared.gate.inside() == 0);
+        self.collector.stop.store(true, Ordering::Release);
+        self.inbox.hurry();
+        if !wait(LAST_PROFILE_NS_MAX, || self.collector.stopped.load(Ordering::Acquire)) {
+            self.log.error("the last profile was not written in time");
+        }
+        self.ticker.stop.store(true, Ordering::Release);
+    }
+}
+
+/// Waits until something holds, at most so long; returns whether it does.
+fn wait(limit_ns: u64, mut holds: impl FnMut() -> bool) -> bool {
+    const STEP: Duration = Duration::from_micros(500);
+    let deadline_ns = clock::monotonic_ns().saturating_add(limit_ns);
+    while !holds() {
+        if clock::monotonic_ns() >= deadline_ns {
+            return false;
+        }
+        std::thread::sleep(STEP);
+    }
+    true
+}
+
+/// The handlers' state, in memory that stays for ever.
+fn make_shared() -> io::Result<&'static Shared> {
+    // SAFETY: a record is made of atomic numbers, for which zero bytes are valid.
+    let records: &'static [Record] = unsafe { pages::map_zeroed::<Record>(THREADS_MAX)? };
+    // SAFETY: a slot is made of numbers and an enum whose first variant is 0, so zero bytes are
+    // valid; each slot is then given its own sequence number.
+    let slots = unsafe { pages::map_zeroed::<Slot<Sample>>(RING_SLOTS)? };
+    for (index, slot) in slots.iter_mut().enumerate() {
+        slot.set_index(index as u64);
+    }
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(records, Ring::new(slots))));
+    set_shared(shared);
+    Ok(shared)
+}
+
+/// Installs the handler, unless the signal is somebody else's.
+fn install(shared: &Shared) -> Result<(), StartError> {
+    if let Disposition::Handler(_) = disposition::current(SIGNAL).map_err(StartError::Handler)? {
+        return Err(StartError::SignalTaken);
+    }
+    // SAFETY: the handler reaches only the signal crate (checked in the linked library), and the
+    // library is never unloaded.
+    let before = unsafe { disposition::install(SIGNAL, on_signal) }.map_err(StartError::Handler)?;
+    if let Disposition::Handler(address) = before {
+        shared.previous.store(address, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

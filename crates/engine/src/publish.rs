@@ -1,0 +1,71 @@
+//! The tables that handlers see now, and the older ones until no handler can see them any more.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use signal::handler::Shared;
+use signal::walk::Tables;
+use unwind::native::NativeTable;
+
+use crate::methods::MethodTable;
+
+/// A published pair of tables, with what it borrows from. It stands still in its box.
+struct Published {
+    tables: Tables<'static>,
+    native: Arc<NativeTable>,
+    methods: Arc<MethodTable>,
+}
+
+/// Publishes tables; owns what is published.
+pub struct Publisher {
+    shared: &'static Shared,
+    current: Option<Box<Published>>,
+    /// Unpublished, and perhaps still seen by a handler that entered the gate before.
+    #[expect(clippy::vec_box, reason = "handlers point into the box: it must not move")]
+    retired: Vec<Box<Published>>,
+}
+
+impl Publisher {
+    /// A publisher for the handlers' state; there must be one only.
+    #[must_use]
+    pub fn new(shared: &'static Shared) -> Self {
+        Self { shared, current: None, retired: Vec::new() }
+    }
+
+    /// Makes these the tables that handlers see.
+    pub fn publish(&mut self, native: Arc<NativeTable>, methods: Arc<MethodTable>) {
+        let view = Tables { native: native.view(), managed: methods.view() };
+        // SAFETY: the view borrows from the two Arcs' contents, which don't move and live as long
+        // as the box that holds the Arcs; the box is freed only when no handler can see it.
+        let tables = unsafe { std::mem::transmute::<Tables<'_>, Tables<'static>>(view) };
+        let new = Box::new(Published { tables, native, methods });
+        let place = std::ptr::from_ref(&new.tables).cast_mut();
+        self.shared.tables.store(place, Ordering::SeqCst);
+        self.retired.extend(self.current.replace(new));
+        self.free();
+    }
+
+    /// What handlers see now.
+    #[must_use]
+    pub fn current(&self) -> Option<(Arc<NativeTable>, Arc<MethodTable>)> {
+        let current = self.current.as_ref()?;
+        Some((Arc::clone(&current.native), Arc::clone(&current.methods)))
+    }
+
+    /// Frees what no handler can see: everything retired, at an instant when none is inside. Under
+    /// constant load such an instant comes within a few calls: handlers run for microseconds.
+    pub fn free(&mut self) {
+        if self.shared.gate.inside() == 0 {
+            self.retired.clear();
+        }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.shared.tables.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.free();
+        // What a handler may still see is left behind on purpose.
+        self.retired.drain(..).chain(self.current.take()).for_each(std::mem::forget);
+    }
+}

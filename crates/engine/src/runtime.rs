@@ -1,0 +1,38 @@
+//! What the engine asks of a managed runtime. The agent answers with CoreCLR, a test with a table.
+
+/// A method's code, as one compiled version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Which module it came from; used to forget its code when that is unloaded.
+    pub module: ModuleKey,
+    /// First address of this version.
+    pub start: u64,
+    /// All its runs of code, as first and one-past-last address; the first begins at `start`.
+    pub ranges: Vec<(u64, u64)>,
+    /// First addresses of the method's other compiled versions.
+    pub siblings: Vec<u64>,
+}
+
+/// The runtime's number for a module; dynamic methods have their own number as module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleKey(pub usize);
+
+/// A method's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodName {
+    /// For a person.
+    pub display: String,
+    /// As the metadata has it.
+    pub raw: String,
+    /// Path of the assembly's file, or its name; empty for dynamic methods.
+    pub module: String,
+}
+
+/// A managed runtime in this process. Called on the engine's own thread only.
+pub trait Runtime: Send + Sync {
+    /// The code that an address lies in and its method's names; `None` where the runtime has no
+    /// method. In one call, since the runtime's numbers are good only until something is unloaded.
+    fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)>;
+    /// What it is, such as `CoreCLR 8.0.4`.
+    fn version(&self) -> String;
+}

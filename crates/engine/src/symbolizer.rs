@@ -1,0 +1,298 @@
+//! From an address in a stack to a named frame, learning unknown methods on the way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{EndReason, FrameKind};
+use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
+use signal::epilogue::EPILOGUE_BYTES;
+use signal::frames::Frames;
+use signal::sample::Sample;
+use signal::walk::{Bounds, Tables, walk};
+use sys::memory::copy_own;
+use unwind::modules::Module;
+use unwind::native::{Refresh, TableBuilder};
+use unwind::symbols::Symbols;
+
+use crate::methods::Methods;
+use crate::publish::Publisher;
+use crate::runtime::{ModuleKey, Runtime};
+use crate::waits::Wait;
+
+/// Addresses whose frames are kept at hand; beyond it all are looked up anew.
+const CACHED_ADDRESSES_MAX: usize = 100_000;
+/// How often a stack is walked again: each time may reach methods that were not known before.
+const REWALKS_MAX: usize = 8;
+/// The frame of code that is no method's.
+const STUB: &str = "[stub]";
+
+/// What is kept of an address.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its frame.
+    pub frame: FrameId,
+    /// It is a native function without a name: one in a row says as much as ten.
+    pub anonymous: bool,
+    /// What a thread that is blocked below this frame waits for.
+    pub wait: Option<Wait>,
+}
+
+/// The names of a method, kept with its code.
+#[derive(Clone, Debug, Default)]
+struct Note {
+    /// `None` after the aggregate's tables were emptied, until the name is needed again.
+    named: Option<Named>,
+    name: Arc<Name>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Name {
+    display: String,
+    raw: String,
+    module: String,
+    kind: Option<FrameKind>,
+}
+
+/// Names addresses; owns what is known of native and managed code.
+pub struct Symbolizer {
+    runtime: Arc<dyn Runtime>,
+    publisher: Publisher,
+    native: TableBuilder,
+    /// By module, as the address of its shared description; `None` if it has no symbols.
+    symbols: HashMap<usize, Option<Symbols>>,
+    methods: Methods<Note>,
+    cache: HashMap<u64, Named>,
+    modules: HashMap<String, Option<ModuleId>>,
+}
+
+impl Symbolizer {
+    /// A symbolizer that knows the native modules of now, and has published them.
+    #[must_use]
+    pub fn new(runtime: Arc<dyn Runtime>, publisher: Publisher) -> Self {
+        let mut symbolizer = Self {
+            runtime,
+            publisher,
+            native: TableBuilder::new(sys::memory::copy_own),
+            symbols: HashMap::new(),
+            methods: Methods::default(),
+            cache: HashMap::new(),
+            modules: HashMap::new(),
+        };
+        symbolizer.refresh();
+        symbolizer
+    }
+
+    /// Notices modules that came or went, and publishes what was learned since the last call.
+    pub fn refresh(&mut self) {
+        let native_changed = self.native.refresh() != Refresh::Unchanged;
+        if native_changed {
+            self.cache.clear();
+            let entries = self.native.entries();
+            self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
+        }
+        if let Some(table) = self.methods.table_if_changed(native_changed) {
+            self.publisher.publish(self.native.table(), table);
+        }
+        self.publisher.free();
+    }
+
+    /// A module or dynamic method is gone.
+    pub fn unloaded(&mut self, module: ModuleKey) {
+        if self.methods.forget(module) {
+            self.cache.clear();
+        }
+    }
+
+    /// The aggregate's tables were emptied: frames must be interned anew.
+    pub fn ids_reset(&mut self) {
+        self.cache.clear();
+        self.modules.clear();
+        self.methods.each_note(|note| note.named = None);
+    }
+
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
+    /// that reaches further methods that are not known. `None` if a guess remains.
+    pub fn rewalk(&mut self, sample: &Sample) -> Option<(Box<[u64]>, EndReason)> {
+        let copy = &sample.copy;
+        let mut code = [0; EPILOGUE_BYTES];
+        let native = self.native.module(copy.start.ip).is_some();
+        let read = if native { 0 } else { copy_own(copy.start.ip, &mut code) };
+        let code = code.get(..read).unwrap_or_default();
+        let bounds = Bounds { low: copy.start.sp, high: copy.stack_end };
+        let mut frames = Box::<Frames>::default();
+        let mut known: Vec<u64> = sample.frames.iter().collect();
+        for _ in 0..REWALKS_MAX {
+            for address in known {
+                self.know(address);
+            }
+            self.refresh();
+            frames.clear();
+            let (native, methods) = self.publisher.current()?;
+            let tables = Tables { native: native.view(), managed: methods.view() };
+            let walked =
+                walk(&tables, bounds, copy.start, code, |place| copy.read(place), &mut frames);
+            known = frames.iter().collect();
+            if walked.guessed > 0 {
+                continue;
+            }
+            return match walked.end {
+                // Beyond the copy, if both walks were there at the same frame, the first goes on.
+                EndReason::OutsideStack => {
+                    continued(&known, &sample.frames).map(|frames| (frames, sample.end))
+                }
+                end if frames.truncated() => Some((sample.frames.iter().collect(), end)),
+                end => Some((known.into(), end)),
+            };
+        }
+        None
+    }
+
+    /// Learns the managed code at an address, unless it is known.
+    fn know(&mut self, address: u64) {
+        if self.native.module(address).is_none() && self.methods.at(address).is_none() {
+            self.learn(address);
+        }
+    }
+
+    /// The frame at a lookup address.
+    pub fn named(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
+        if let Some(named) = self.cache.get(&address) {
+            return *named;
+        }
+        let module = self.native.module(address).cloned();
+        let named = match module {
+            Some(module) => self.native_frame(&module, address, aggregate),
+            None => self.managed_frame(address, aggregate),
+        };
+        if self.cache.len() >= CACHED_ADDRESSES_MAX {
+            self.cache.clear();
+        }
+        self.cache.insert(address, named);
+        named
+    }
+
+    fn native_frame(
+        &mut self,
+        module: &Arc<Module>,
+        address: u64,
+        aggregate: &mut Aggregate,
+    ) -> Named {
+        let symbols =
+            self.symbols.entry(key_of(module)).or_insert_with(|| Symbols::open(module).ok());
+        let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
+        let symbol = symbol.map(|symbol| symbol.name.to_owned());
+        let anonymous = symbol.is_none();
+        let name = symbol.unwrap_or_else(|| format!("[{}]", module.name()));
+        let id = self.native_module(module, aggregate);
+        let frame = aggregate.frame(&Frame {
+            name: &name,
+            raw_name: "",
+            module: id,
+            address: 0,
+            kind: FrameKind::Native,
+            file: None,
+            line: None,
+        });
+        Named { frame, anonymous, wait: Wait::of_native(&module.name()) }
+    }
+
+    fn native_module(&mut self, module: &Module, aggregate: &mut Aggregate) -> Option<ModuleId> {
+        let file = module.path.to_string_lossy().into_owned();
+        *self.modules.entry(file).or_insert_with_key(|file| {
+            let build_id: String =
+                module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let start = module.code.first().map_or(0, |range| range.start);
+            let limit = module.code.last().map_or(0, |range| range.end);
+            aggregate.module(&ModuleInfo { file, build_id: &build_id, start, limit })
+        })
+    }
+
+    fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
+        self.know(address);
+        let Some(note) = self.methods.note_at(address) else {
+            return self.plain(STUB, FrameKind::Runtime, aggregate);
+        };
+        if let Some(named) = note.named {
+            return named;
+        }
+        let name = Arc::clone(&note.name);
+        let module = self.managed_module(&name.module, aggregate);
+        let frame = aggregate.frame(&Frame {
+            name: &name.display,
+            raw_name: &name.raw,
+            module,
+            address: 0,
+            kind: name.kind.unwrap_or(FrameKind::Runtime),
+            file: None,
+            line: None,
+        });
+        let named = Named { frame, anonymous: false, wait: Some(Wait::of_method(&name.display)) };
+        if let Some(note) = self.methods.note_at(address) {
+            note.named = Some(named);
+        }
+        named
+    }
+
+    fn managed_module(&mut self, file: &str, aggregate: &mut Aggregate) -> Option<ModuleId> {
+        if file.is_empty() {
+            return None;
+        }
+        *self.modules.entry(file.to_owned()).or_insert_with_key(|file| {
+            aggregate.module(&ModuleInfo { file, build_id: "", start: 0, limit: 0 })
+        })
+    }
+
+    fn plain(&mut self, name: &str, kind: FrameKind, aggregate: &mut Aggregate) -> Named {
+        let frame = aggregate.frame(&Frame {
+            name,
+            raw_name: "",
+            module: None,
+            address: 0,
+            kind,
+            file: None,
+            line: None,
+        });
+        Named { frame, anonymous: false, wait: None }
+    }
+
+    /// Asks the runtime what lies at an address, once for each method.
+    fn learn(&mut self, address: u64) {
+        let stub = Name { display: STUB.to_owned(), ..Name::default() };
+        let found = self.runtime.look_up(address);
+        let (code, names) = match found {
+            Some((code, names)) => (Some(code), names),
+            None => (None, None),
+        };
+        let name = match names {
+            Some(names) => Name {
+                display: names.display,
+                raw: names.raw,
+                module: names.module,
+                kind: Some(FrameKind::Managed),
+            },
+            None => stub,
+        };
+        let note = Note { named: None, name: Arc::new(name) };
+        match code {
+            Some(code) => self.methods.learn(&code, &note),
+            None => self.methods.learn_stub(address, &note),
+        }
+        // A run that does not hold the address would be asked for again at each sample.
+        if self.methods.at(address).is_none() {
+            self.methods.learn_stub(address, &note);
+        }
+    }
+}
+
+/// A walk that was cut short, carried on by another one of the same stack that met it.
+fn continued(short: &[u64], long: &Frames) -> Option<Box<[u64]>> {
+    let last = short.last()?;
+    let rest = long.iter().skip_while(|address| address != last).skip(1);
+    let joined: Vec<u64> = short.iter().copied().chain(rest).collect();
+    (joined.len() > short.len()).then(|| joined.into())
+}
+
+/// Tells modules of the current list apart.
+fn key_of(module: &Arc<Module>) -> usize {
+    Arc::as_ptr(module).addr()
+}

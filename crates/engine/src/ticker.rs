@@ -1,0 +1,156 @@
+//! The sampler's thread: wall visits and scans, at a jittered beat. It never calls the runtime.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use model::limits::RING_SLOTS;
+use signal::handler::Shared;
+use sys::clock;
+
+use crate::cpu::Scan;
+use crate::event::{Event, Inbox};
+use crate::registry::{Change, Registry};
+use crate::wall::WallSampler;
+
+/// Longest sleep when nothing is due: new threads are seen after that.
+const IDLE_NS_MAX: u64 = 100_000_000;
+
+/// Requests to the ticker, and what it says of itself.
+#[derive(Default)]
+pub struct TickerState {
+    /// The number of the latest request to settle all wall time.
+    pub settle_request: AtomicU64,
+    /// Whether to end.
+    pub stop: AtomicBool,
+    /// Wall visits made.
+    pub wall_samples: AtomicU64,
+    /// The ticker's CPU time, in nanoseconds.
+    pub own_cpu_ns: AtomicU64,
+}
+
+/// The ticker.
+pub struct Ticker {
+    /// The handlers' state.
+    pub shared: &'static Shared,
+    /// Where threads come from.
+    pub registry: Arc<Registry>,
+    /// Where events go.
+    pub inbox: Arc<Inbox>,
+    /// Requests.
+    pub state: Arc<TickerState>,
+    /// The wall sampler, unless switched off.
+    pub wall: Option<WallSampler>,
+    /// The scan sampler: of all threads, or of those that could not have a timer.
+    pub scan: Scan,
+    /// Between two scans, in nanoseconds.
+    pub scan_interval_ns: u64,
+    /// Between two wall ticks, in nanoseconds.
+    pub wall_interval_ns: u64,
+}
+
+impl Ticker {
+    /// Runs until told to stop.
+    pub fn run(mut self) {
+        let mut jitter = Jitter(clock::monotonic_ns() | 1);
+        let mut next_scan_ns = 0;
+        let mut settled = 0;
+        while !self.state.stop.load(Ordering::Acquire) {
+            self.take_changes();
+            if !self.scan.is_empty() && clock::monotonic_ns() >= next_scan_ns {
+                self.scan.tick();
+                next_scan_ns =
+                    clock::monotonic_ns().saturating_add(jitter.around(self.scan_interval_ns));
+            }
+            if let Some(wall) = &mut self.wall {
+                wall.tick();
+                self.state.wall_samples.store(wall.samples(), Ordering::Relaxed);
+            }
+            settled = self.settle_if_asked(settled);
+            if self.shared.ring.fill() > RING_SLOTS as u64 / 4 {
+                self.inbox.hurry();
+            }
+            self.state.own_cpu_ns.store(clock::own_cpu_ns(), Ordering::Relaxed);
+            self.sleep(&mut jitter, next_scan_ns);
+        }
+    }
+
+    fn take_changes(&mut self) {
+        for change in self.registry.take_changes() {
+            match change {
+                Change::Started { thread, tid, time_ns, cpu_ns, scanned } => {
+                    if scanned {
+                        self.scan.add(thread, tid);
+                    }
+                    if let Some(wall) = &mut self.wall {
+                        wall.add(thread, tid, time_ns, cpu_ns);
+                    }
+                }
+                Change::Ended { thread, time_ns, cpu_ns } => {
+                    self.scan.remove(thread);
+                    match &mut self.wall {
+                        Some(wall) => wall.remove(thread, time_ns, cpu_ns),
+                        None => self.inbox.post(Event::Ended { thread }),
+                    }
+                }
+            }
+        }
+    }
+
+    fn settle_if_asked(&mut self, settled: u64) -> u64 {
+        let request = self.state.settle_request.load(Ordering::Acquire);
+        if request == settled {
+            return settled;
+        }
+        self.take_changes();
+        if let Some(wall) = &mut self.wall {
+            wall.settle();
+        }
+        self.inbox.post(Event::Settled { request });
+        self.inbox.hurry();
+        request
+    }
+
+    /// Sleeps a tick, or longer when nothing is due.
+    fn sleep(&self, jitter: &mut Jitter, next_scan_ns: u64) {
+        let now_ns = clock::monotonic_ns();
+        let wall_due_ns = self.wall.as_ref().and_then(WallSampler::next_due_ns);
+        let tick_ns = jitter.around(self.wall_interval_ns);
+        let idle_until_ns = now_ns.saturating_add(IDLE_NS_MAX);
+        let wall_ns =
+            wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));
+        let scan_ns = if self.scan.is_empty() { idle_until_ns } else { next_scan_ns };
+        let until_ns = wall_ns.min(scan_ns).min(idle_until_ns);
+        // A request to settle or stop waits for at most this sleep.
+        std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+    }
+}
+
+/// A small generator (xorshift64), so that ticks can't fall into step with periodic work.
+struct Jitter(u64);
+
+impl Jitter {
+    /// Evenly between half and one and a half of the interval.
+    fn around(&mut self, interval_ns: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (interval_ns / 2).saturating_add(self.0 % interval_ns.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_keeps_the_mean() {
+        let mut jitter = Jitter(42);
+        let n = 10_000_u64;
+        let draws: Vec<u64> = (0..n).map(|_| jitter.around(1000)).collect();
+        assert!(draws.iter().all(|draw| (500..1500).contains(draw)));
+        let mean = draws.iter().sum::<u64>() / n;
+        // The deviation of a mean of 10,000 even draws over 1000 is 2.9; four of them.
+        assert!((988..=1012).contains(&mean), "mean {mean}");
+    }
+}

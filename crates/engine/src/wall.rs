@@ -1,0 +1,283 @@
+//! The wall sampler: where each thread's elapsed time goes, without disturbing those that wait.
+//!
+//! Elapsed time between two visits of a thread has three parts, and the kernel counts two of them:
+//! the time on a processor (its CPU clock) and the time ready for one (its run-queue delay). The
+//! rest it waited. Time on a processor is charged by the CPU samples, each to its own stack, so it
+//! is not touched here. For the wait:
+//!
+//! - The clock has not moved: the thread has not run, so its stack is what it was. Nothing to do.
+//! - It has run, and is blocked again: the wait is charged half to the stack it was blocked at and
+//!   half to the one it is blocked at now, since the change lay somewhere between. Over many
+//!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
+//!   the wait late (or one tick).
+//! - It is running: the wait was at the stack it was last blocked at. Unless it has not given up
+//!   the processor by itself since: then it did not wait, and the processor was taken away by what
+//!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
+//!
+//! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
+//! reading a visit, at growing distances.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use model::Loss;
+use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use signal::handler::Shared;
+use signal::record::ThreadRef;
+use sys::clock;
+use sys::proc::{SchedStat, voluntary_switches};
+
+use crate::blocked::{BlockedReader, Looked};
+use crate::event::{Event, Inbox};
+
+/// Ticks after which a stack that was walked by a guess is walked again, in the hope that its
+/// methods have been learned.
+const REWALK_TICKS: [u32; 4] = [1, 12, 30, 100];
+/// A wait of a running thread that is shorter than this is not looked into, in nanoseconds.
+const UNEXPLAINED_NS: u64 = 1_000_000;
+/// Visits that may find a thread moving before its time is charged without a new stack.
+const MOVES_MAX: u32 = 3;
+
+/// A thread as the wall sampler sees it.
+struct WallThread {
+    tid: u32,
+    /// Up to when its time is accounted for.
+    time_ns: u64,
+    /// Its CPU clock then.
+    cpu_ns: u64,
+    /// Its run-queue delay then.
+    delay_ns: u64,
+    /// When it was found blocked where it is now; `None` if it ran at the last visit.
+    blocked_since_ns: Option<u64>,
+    /// Whether the collector knows a stack that it was blocked at.
+    has_stack: bool,
+    /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet posted.
+    owed_ns: u64,
+    moves: u32,
+    /// Its voluntary switches when they were last asked for.
+    switches: Option<u64>,
+    /// How often the current stack was walked again.
+    rewalks: Option<usize>,
+}
+
+/// The wall sampler.
+pub struct WallSampler {
+    shared: &'static Shared,
+    inbox: Arc<Inbox>,
+    reader: BlockedReader,
+    threads: HashMap<ThreadRef, WallThread>,
+    due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
+    tick_ns: u64,
+    threads_per_tick: usize,
+    samples: u64,
+}
+
+impl WallSampler {
+    /// A sampler of so many threads a tick.
+    #[must_use]
+    pub fn new(
+        shared: &'static Shared,
+        inbox: Arc<Inbox>,
+        tick_ns: u64,
+        threads_per_tick: usize,
+    ) -> Self {
+        Self {
+            shared,
+            inbox,
+            reader: BlockedReader::new(shared),
+            threads: HashMap::new(),
+            due: BinaryHeap::new(),
+            tick_ns,
+            threads_per_tick,
+            samples: 0,
+        }
+    }
+
+    /// Begins to account for a thread's time.
+    pub fn add(&mut self, thread: ThreadRef, tid: u32, time_ns: u64, cpu_ns: u64) {
+        let delay_ns = SchedStat::read(tid).map_or(0, |stat| stat.delay_ns);
+        let new = WallThread {
+            tid,
+            time_ns,
+            cpu_ns,
+            delay_ns,
+            blocked_since_ns: None,
+            has_stack: false,
+            owed_ns: 0,
+            moves: 0,
+            switches: voluntary_switches(tid),
+            rewalks: None,
+        };
+        self.threads.insert(thread, new);
+        self.due.push(Reverse((time_ns, thread)));
+    }
+
+    /// Accounts for a thread's time up to its end.
+    pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
+        let Some(mut ended) = self.threads.remove(&thread) else { return };
+        let run_ns = cpu_ns.saturating_sub(ended.cpu_ns);
+        let wait_ns = time_ns.saturating_sub(ended.time_ns).saturating_sub(run_ns);
+        ended.owed_ns = ended.owed_ns.saturating_add(wait_ns);
+        ended.post_owed(&self.inbox, thread);
+        self.inbox.post(Event::Ended { thread });
+    }
+
+    /// Visits the threads that are due, at most `threads_per_tick`.
+    pub fn tick(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        for _ in 0..self.threads_per_tick {
+            let due = self.due.peek().is_some_and(|Reverse((when, _))| *when <= now_ns);
+            let Some(Reverse((_, thread))) = self.due.pop().filter(|_| due) else { break };
+            let Some(mut wall) = self.threads.remove(&thread) else { continue };
+            let next_ns = self.visit(thread, &mut wall);
+            self.threads.insert(thread, wall);
+            self.due.push(Reverse((next_ns, thread)));
+        }
+    }
+
+    /// Charges all time up to now.
+    pub fn settle(&mut self) {
+        let mut all = std::mem::take(&mut self.threads);
+        for (thread, wall) in &mut all {
+            self.visit(*thread, wall);
+            wall.post_owed(&self.inbox, *thread);
+        }
+        self.threads = all;
+    }
+
+    /// When the next thread is due, in monotonic nanoseconds.
+    #[must_use]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((when, _))| *when)
+    }
+
+    /// Visits made so far.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Accounts for a thread's time since its last visit; returns when to visit it again.
+    fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
+        self.samples = self.samples.saturating_add(1);
+        let now_ns = clock::monotonic_ns();
+        let soon_ns = now_ns.saturating_add(self.tick_ns);
+        // A thread that has just ended: its end is on its way, with the right clock.
+        let Some(cpu_ns) = clock::thread_cpu_ns(wall.tid) else { return soon_ns };
+        if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
+            wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
+            wall.time_ns = now_ns;
+            if let Some(next_ns) = self.rewalk(thread, wall, cpu_ns, soon_ns) {
+                return next_ns;
+            }
+            let distance_ns = now_ns.saturating_sub(since_ns) / WALL_BACKOFF_DIVISOR;
+            let distance_ns =
+                distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
+            return now_ns.saturating_add(distance_ns);
+        }
+        let looked = self.reader.look(thread, wall.tid, cpu_ns);
+        match &looked {
+            Looked::Moved | Looked::Unreadable => {
+                let moved = looked == Looked::Moved;
+                self.shared.count(if moved { Loss::Moved } else { Loss::StateUnreadable });
+                wall.moves = wall.moves.saturating_add(1);
+                if wall.moves < MOVES_MAX {
+                    return soon_ns;
+                }
+            }
+            Looked::Running | Looked::Blocked { .. } => {}
+        }
+        wall.moves = 0;
+        let wait_ns = self.elapse(thread, wall, now_ns, cpu_ns);
+        self.charge(thread, wall, wait_ns, looked, now_ns);
+        soon_ns
+    }
+
+    /// Moves a thread's marks to now. Returns how long it waited in between.
+    fn elapse(&self, thread: ThreadRef, wall: &mut WallThread, now_ns: u64, cpu_ns: u64) -> u64 {
+        let delay_ns = SchedStat::read(wall.tid).map_or(wall.delay_ns, |stat| stat.delay_ns);
+        let elapsed_ns = now_ns.saturating_sub(wall.time_ns);
+        let off_cpu_ns = elapsed_ns.saturating_sub(cpu_ns.saturating_sub(wall.cpu_ns));
+        // The kernel counts a delay when it ends, so it may have begun before the last visit.
+        let delayed_ns = delay_ns.saturating_sub(wall.delay_ns).min(off_cpu_ns);
+        if delayed_ns > 0 {
+            self.inbox.post(Event::Delayed { thread, wall_ns: delayed_ns });
+        }
+        wall.time_ns = now_ns;
+        wall.cpu_ns = cpu_ns;
+        wall.delay_ns = delay_ns;
+        off_cpu_ns.saturating_sub(delayed_ns)
+    }
+
+    /// Charges a wait by where the thread is now.
+    fn charge(
+        &self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        wait_ns: u64,
+        looked: Looked,
+        now_ns: u64,
+    ) {
+        let Looked::Blocked { stack, guessed } = looked else {
+            if wall.was_preempted(wait_ns) {
+                self.inbox.post(Event::Delayed { thread, wall_ns: wait_ns });
+            } else {
+                wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
+            }
+            wall.blocked_since_ns = None;
+            return;
+        };
+        let before_ns = if wall.has_stack { wait_ns / 2 } else { 0 };
+        if wall.has_stack {
+            wall.owed_ns = wall.owed_ns.saturating_add(before_ns);
+            wall.post_owed(&self.inbox, thread);
+        }
+        self.inbox.post(Event::Blocked { thread, stack });
+        wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
+        wall.has_stack = true;
+        wall.blocked_since_ns = Some(now_ns);
+        wall.rewalks = (guessed > 0).then_some(0);
+    }
+
+    /// Walks a blocked thread again if its stack was guessed; returns when to come back if so.
+    fn rewalk(
+        &mut self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        cpu_ns: u64,
+        soon_ns: u64,
+    ) -> Option<u64> {
+        let attempt = wall.rewalks?;
+        let Some(ticks) = REWALK_TICKS.get(attempt) else {
+            wall.rewalks = None;
+            self.shared.count(Loss::GuessedFrame);
+            return None;
+        };
+        if let Looked::Blocked { stack, guessed } = self.reader.look(thread, wall.tid, cpu_ns) {
+            self.inbox.post(Event::Blocked { thread, stack });
+            wall.rewalks = (guessed > 0).then_some(attempt.saturating_add(1));
+        }
+        Some(soon_ns.saturating_add(self.tick_ns.saturating_mul(u64::from(*ticks))))
+    }
+}
+
+impl WallThread {
+    /// Whether a running thread's wait was none: it has not given up the processor by itself.
+    fn was_preempted(&mut self, wait_ns: u64) -> bool {
+        // The count is asked for only when it matters: it costs more than all else of a visit.
+        if wait_ns < UNEXPLAINED_NS || self.blocked_since_ns.is_some() {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.switches, voluntary_switches(self.tid));
+        before.is_some() && before == self.switches
+    }
+
+    /// Hands the owed wait to the collector.
+    fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
+        let wall_ns = std::mem::take(&mut self.owed_ns);
+        if wall_ns > 0 {
+            inbox.post(Event::Waited { thread, wall_ns });
+        }
+    }
+}

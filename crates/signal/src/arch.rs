@@ -1,0 +1,151 @@
+//! What the handler needs of the processor: registers out of a signal's context, and system calls
+//! made without libc, so that neither `errno` nor a lazily bound stub is touched.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("the signal crate speaks x86-64 Linux only");
+
+use core::arch::asm;
+use core::ffi::c_void;
+
+const SYS_GETTID: u64 = 186;
+const SYS_CLOCK_GETTIME: u64 = 228;
+const SYS_TIMER_SETTIME: u64 = 223;
+/// Offset of the general registers in the kernel's `ucontext`: flags, link and the stack's
+/// description come first. Source: `struct ucontext` and `struct sigcontext_64` of the kernel.
+const GREGS_OFFSET: u64 = 40;
+const GREG_RBP: u64 = 10;
+const GREG_RAX: u64 = 13;
+const GREG_RSP: u64 = 15;
+const GREG_RIP: u64 = 16;
+
+/// Clock numbers of the kernel.
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub enum Clock {
+    /// Nanoseconds since boot, not stepped.
+    Monotonic = 1,
+    /// The calling thread's processor time.
+    ThreadCpu = 3,
+}
+
+/// The registers that a walk starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer, where it is known.
+    pub bp: Option<u64>,
+}
+
+/// The address of a saved register in a `ucontext` at `context`.
+const fn greg_address(context: u64, register: u64) -> u64 {
+    context.wrapping_add(GREGS_OFFSET).wrapping_add(register.wrapping_mul(8))
+}
+
+/// The interrupted registers in a `ucontext` at `context`, read through `read`.
+pub fn registers_at(context: u64, mut read: impl FnMut(u64) -> Option<u64>) -> Option<Registers> {
+    Some(Registers {
+        ip: read(greg_address(context, GREG_RIP))?,
+        sp: read(greg_address(context, GREG_RSP))?,
+        bp: Some(read(greg_address(context, GREG_RBP))?),
+    })
+}
+
+/// A register of a signal's context.
+///
+/// # Safety
+/// `context` is the third argument of an `SA_SIGINFO` handler, `register` at most 16.
+unsafe fn greg(context: *const c_void, register: u64) -> u64 {
+    let address = greg_address(context as u64, register) as *const u64;
+    // SAFETY: the kernel wrote a whole ucontext there and keeps it until the handler returns (the
+    // caller's promise); its registers are eight bytes each and aligned.
+    unsafe { address.read() }
+}
+
+/// The interrupted registers of a signal's context.
+///
+/// # Safety
+/// `context` is the third argument of an `SA_SIGINFO` handler.
+///
+/// # Signal safety
+/// Reads memory only.
+#[must_use]
+pub unsafe fn registers(context: *const c_void) -> Registers {
+    // SAFETY: passed on from the caller.
+    let ip = unsafe { greg(context, GREG_RIP) };
+    // SAFETY: passed on from the caller.
+    let sp = unsafe { greg(context, GREG_RSP) };
+    // SAFETY: passed on from the caller.
+    let bp = unsafe { greg(context, GREG_RBP) };
+    Registers { ip, sp, bp: Some(bp) }
+}
+
+/// The result register of a signal's context: a system call's answer if one was interrupted.
+///
+/// # Safety
+/// `context` is the third argument of an `SA_SIGINFO` handler.
+///
+/// # Signal safety
+/// Reads memory only.
+#[must_use]
+pub unsafe fn result_register(context: *const c_void) -> u64 {
+    // SAFETY: passed on from the caller.
+    unsafe { greg(context, GREG_RAX) }
+}
+
+/// The calling thread's id, as the kernel counts.
+///
+/// # Signal safety
+/// One system call.
+#[must_use]
+pub fn thread_id() -> u32 {
+    let answer: u64;
+    // SAFETY: gettid takes no argument, touches no memory and can't fail; rcx and r11 are the two
+    // registers that the instruction itself overwrites.
+    unsafe {
+        asm!("syscall", inlateout("rax") SYS_GETTID => answer, out("rcx") _, out("r11") _,
+            options(nostack, preserves_flags));
+    }
+    u32::try_from(answer).unwrap_or(0)
+}
+
+/// A clock's reading in nanoseconds; 0 if the kernel refuses.
+///
+/// # Signal safety
+/// One system call.
+#[must_use]
+pub fn clock_ns(clock: Clock) -> u64 {
+    let mut time = [0_u64; 2];
+    let answer: i64;
+    // SAFETY: the kernel writes two eight-byte numbers to the array that rsi points to.
+    unsafe {
+        asm!("syscall", inlateout("rax") SYS_CLOCK_GETTIME => answer, in("rdi") clock as u64,
+            in("rsi") time.as_mut_ptr(), out("rcx") _, out("r11") _,
+            options(nostack, preserves_flags));
+    }
+    let [seconds, nanos] = time;
+    if answer == 0 { seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) } else { 0 }
+}
+
+/// Sets when a timer of this process next expires, on its own clock; after that it goes on with its
+/// interval. Nanoseconds. A timer that is gone is not an error worth telling here.
+///
+/// # Signal safety
+/// One system call.
+pub fn set_timer(timer: i32, next_ns: u64, interval_ns: u64) {
+    const TIMER_ABSTIME: u64 = 1;
+    const SECOND_NS: u64 = 1_000_000_000;
+    let split = |ns: u64| (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
+    let (interval_s, interval_rest) = split(interval_ns);
+    let (next_s, next_rest) = split(next_ns);
+    let times = [interval_s, interval_rest, next_s, next_rest];
+    // SAFETY: the kernel reads four eight-byte numbers (an itimerspec) from the array that rdx points
+    // to, and writes nothing since no old value is asked for.
+    unsafe {
+        asm!("syscall", inlateout("rax") SYS_TIMER_SETTIME => _, in("rdi") i64::from(timer),
+            in("rsi") TIMER_ABSTIME, in("rdx") times.as_ptr(), in("r10") 0_u64,
+            out("rcx") _, out("r11") _, options(nostack, preserves_flags));
+    }
+}

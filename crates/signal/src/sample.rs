@@ -1,0 +1,77 @@
+//! One sample as a handler writes it.
+
+use model::EndReason;
+use model::limits::STACK_COPY_WORDS;
+
+use crate::arch::Registers;
+use crate::frames::Frames;
+use crate::record::ThreadRef;
+
+/// A copy of the top of a stack, taken when frames had to be guessed, so that the stack can be
+/// walked again once its methods are known.
+#[repr(C)]
+pub struct StackCopy {
+    /// The interrupted registers.
+    pub start: Registers,
+    /// The thread's stack's end: one past its last address.
+    pub stack_end: u64,
+    /// How many words from the stack pointer on were copied; 0 if none.
+    pub length: u32,
+    /// The words.
+    pub words: [u64; STACK_COPY_WORDS],
+}
+
+impl StackCopy {
+    /// The eight bytes that stood at an address, if they were copied.
+    #[must_use]
+    pub fn read(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start.sp)?;
+        let index = usize::try_from(offset.checked_div(8)?).ok()?;
+        let copied = self.words.get(..self.length as usize)?;
+        if offset & 7 == 0 { copied.get(index).copied() } else { None }
+    }
+}
+
+/// What a handler saw of its own thread.
+#[repr(C)]
+pub struct Sample {
+    /// Whose.
+    pub thread: ThreadRef,
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// Timer expirations that the kernel merged into this signal (beyond the first).
+    pub overruns: u32,
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// Processor time since the thread's last kept sample, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Why the walk ended.
+    pub end: EndReason,
+    /// Frames that were walked by a guess, since no rule was known yet.
+    pub guessed: u32,
+    /// The stack.
+    pub frames: Frames,
+    /// The top of the stack's memory, if `guessed` is not 0.
+    pub copy: StackCopy,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self {
+            thread: ThreadRef { index: 0, generation: 0 },
+            tid: 0,
+            overruns: 0,
+            time_ns: 0,
+            cpu_ns: 0,
+            end: EndReason::Root,
+            guessed: 0,
+            frames: Frames::default(),
+            copy: StackCopy {
+                start: Registers { ip: 0, sp: 0, bp: None },
+                stack_end: 0,
+                length: 0,
+                words: [0; STACK_COPY_WORDS],
+            },
+        }
+    }
+}

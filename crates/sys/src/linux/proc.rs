@@ -1,0 +1,219 @@
+//! `/proc/self/task/<tid>/…`, read with plain system calls into a buffer on the stack: no
+//! allocation a read, no descriptor kept (the host may have few left).
+
+use std::io;
+
+/// Longest file of these that is read: `stat` has up to about 350 bytes, `status` up to about 2,000.
+const FILE_BYTES_MAX: usize = 4096;
+/// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
+const PATH_BYTES_MAX: usize = 48;
+
+/// A small text file's start.
+struct Text {
+    bytes: [u8; FILE_BYTES_MAX],
+    length: usize,
+}
+
+impl Text {
+    /// Reads a file of a thread of this process.
+    fn of_thread(tid: u32, file: &str) -> Option<Self> {
+        let mut path = [0_u8; PATH_BYTES_MAX];
+        write_path(&mut path, tid, file)?;
+        let mut text = Self { bytes: [0; FILE_BYTES_MAX], length: 0 };
+        // SAFETY: the path ends with NUL: it was written into zeroes that are one longer at least.
+        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the kernel writes at most FILE_BYTES_MAX bytes to the buffer.
+        let read = unsafe { libc::read(fd, text.bytes.as_mut_ptr().cast(), FILE_BYTES_MAX) };
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(fd) };
+        text.length = usize::try_from(read).ok()?;
+        Some(text)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// Writes `/proc/self/task/<tid>/<file>`; `None` if it doesn't fit with its NUL.
+fn write_path(path: &mut [u8; PATH_BYTES_MAX], tid: u32, file: &str) -> Option<()> {
+    use io::Write;
+    let room = path.get_mut(..PATH_BYTES_MAX.checked_sub(1)?)?;
+    write!(&mut &mut room[..], "/proc/self/task/{tid}/{file}").ok()
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.trim_ascii().parse().ok()
+}
+
+fn hex(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.trim_ascii();
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// What `stat` says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The state's letter: `R` running or runnable, `S` sleeping, `D` in uninterruptible wait …
+    pub state: u8,
+    /// User and system time, in the kernel's ticks (usually 10 ms).
+    pub cpu_ticks: u64,
+}
+
+impl Stat {
+    /// Reads `stat`; `None` once the thread has ended.
+    #[must_use]
+    pub fn read(tid: u32) -> Option<Self> {
+        Self::parse(Text::of_thread(tid, "stat")?.bytes())
+    }
+
+    /// Whether the thread is running or ready to run.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state == b'R'
+    }
+
+    /// The name in parentheses can hold anything, parentheses too: fields count from the last one.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let name_end = text.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = text.get(name_end.checked_add(2)?..)?.split(|byte| *byte == b' ');
+        let state = *fields.next()?.first()?;
+        // utime is field 14 of the file, hence the tenth after the state, which is field 3.
+        let user = number(fields.nth(10)?)?;
+        let system = number(fields.next()?)?;
+        Some(Self { state, cpu_ticks: user.saturating_add(system) })
+    }
+}
+
+/// What `syscall` says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// It has a processor, or is ready for one.
+    Running,
+    /// It is blocked in a system call (or, with no number, in a page fault).
+    At {
+        /// The system call's number; `None` when blocked elsewhere in the kernel.
+        call: Option<u32>,
+        /// Its stack pointer.
+        sp: u64,
+        /// Its instruction pointer, just after the call instruction.
+        ip: u64,
+    },
+}
+
+impl Blocked {
+    /// Reads `syscall`; `None` once the thread has ended, or if the kernel refuses.
+    #[must_use]
+    pub fn read(tid: u32) -> Option<Self> {
+        Self::parse(Text::of_thread(tid, "syscall")?.bytes())
+    }
+
+    /// `running`, or `<number> <six arguments> <sp> <ip>`, or `-1 <sp> <ip>`.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let text = text.trim_ascii();
+        if text == b"running" {
+            return Some(Self::Running);
+        }
+        let mut fields = text.split(|byte| *byte == b' ');
+        let call = number(fields.next()?).and_then(|call| u32::try_from(call).ok());
+        let ip = hex(fields.next_back()?)?;
+        let sp = hex(fields.next_back()?)?;
+        Some(Self::At { call, sp, ip })
+    }
+}
+
+/// What `schedstat` says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SchedStat {
+    /// Time on a processor, in nanoseconds, up to the last switch or tick.
+    pub run_ns: u64,
+    /// Time that it was ready and another thread had the processor, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+impl SchedStat {
+    /// Reads `schedstat`; `None` once the thread has ended, or if the kernel doesn't count.
+    #[must_use]
+    pub fn read(tid: u32) -> Option<Self> {
+        Self::parse(Text::of_thread(tid, "schedstat")?.bytes())
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut fields = text.split(|byte| *byte == b' ').map(number);
+        Some(Self { run_ns: fields.next()??, delay_ns: fields.next()?? })
+    }
+}
+
+/// How often a thread has given up the processor by itself, which is how often it has waited.
+/// `None` once it has ended.
+#[must_use]
+pub fn voluntary_switches(tid: u32) -> Option<u64> {
+    const KEY: &[u8] = b"\nvoluntary_ctxt_switches:";
+    let text = Text::of_thread(tid, "status")?;
+    let start = text.bytes().windows(KEY.len()).position(|window| window == KEY)?;
+    let rest = text.bytes().get(start.checked_add(KEY.len())?..)?;
+    number(rest.split(|byte| *byte == b'\n').next()?)
+}
+
+/// A thread's name as the kernel has it, at most 15 bytes.
+#[must_use]
+pub fn thread_name(tid: u32) -> Option<String> {
+    let text = Text::of_thread(tid, "comm")?;
+    Some(String::from_utf8_lossy(text.bytes().trim_ascii_end()).into_owned())
+}
+
+/// The ids of all threads of this process. Allocates.
+///
+/// # Errors
+/// If `/proc` isn't mounted or no descriptor is left.
+pub fn thread_ids() -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc/self/task")?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// This process's resident memory in bytes.
+#[must_use]
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages.saturating_mul(4096))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_counted_from_the_last_parenthesis() {
+        let text = b"12 (a ) R (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n";
+        assert_eq!(Stat::parse(text), Some(Stat { state: b'S', cpu_ticks: 23 }));
+        for length in 0..text.len() - 14 {
+            assert!(!Stat::parse(&text[..length]).is_some_and(|s| s.is_running()));
+        }
+    }
+
+    #[test]
+    fn syscall_has_three_forms() {
+        assert_eq!(Blocked::parse(b"running\n"), Some(Blocked::Running));
+        let blocked = Blocked::parse(b"202 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffe10 0x7f0020\n");
+        assert_eq!(blocked, Some(Blocked::At { call: Some(202), sp: 0x7ffe10, ip: 0x7f0020 }));
+        let fault = Blocked::parse(b"-1 0x7ffe10 0x7f0020\n");
+        assert_eq!(fault, Some(Blocked::At { call: None, sp: 0x7ffe10, ip: 0x7f0020 }));
+        assert_eq!(Blocked::parse(b""), None);
+    }
+
+    #[test]
+    fn reads_this_very_thread() {
+        let tid = crate::thread::own_id();
+        assert!(Stat::read(tid).expect("own stat").is_running());
+        // A thread that reads its own file is seen in that very read.
+        assert!(matches!(Blocked::read(tid), Some(Blocked::At { call: Some(0), .. })));
+        assert!(SchedStat::read(tid).is_some(), "0 ns in a thread's first slice");
+        assert!(voluntary_switches(tid).is_some());
+        assert!(thread_ids().expect("task list").contains(&tid));
+        assert_eq!(Stat::read(u32::MAX), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! A module's `.eh_frame`: a copy of its bytes, where they were, and how many there are.
+//!
+//! Program headers name `.eh_frame_hdr` only. It points to the start of `.eh_frame`, whose length
+//! is nowhere: it ends at a zero length word that the C runtime's last object file contributes, or
+//! without one (the vDSO, some hand-linked libraries) after the last entry that the header's search
+//! table names.
+
+use gimli::{BaseAddresses, EhFrameHdr, EndianSlice, LittleEndian, Pointer};
+use model::limits::EH_FRAME_BYTES_MAX;
+
+use crate::bytes::Bytes;
+
+/// Why a module has no unwind data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEhFrame {
+    /// It has no `.eh_frame_hdr`.
+    NoHeader,
+    /// The header can't be read.
+    BadHeader,
+    /// The header or what it points to lies outside the loaded segments.
+    OutsideSegments,
+    /// More than `limits::EH_FRAME_BYTES_MAX`.
+    TooLarge,
+}
+
+/// A copy of one module's unwind data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EhFrame {
+    /// Where the bytes were, in this process.
+    pub address: u64,
+    /// The entries, without the terminator.
+    pub bytes: Vec<u8>,
+    /// Where `.eh_frame_hdr` was, in this process.
+    pub hdr_address: u64,
+    /// The bytes of `.eh_frame_hdr`.
+    pub hdr_bytes: Vec<u8>,
+}
+
+impl EhFrame {
+    /// The address that a `.eh_frame_hdr` at `hdr_address` names.
+    ///
+    /// # Errors
+    /// `BadHeader` if it is not a header of version 1 with a direct pointer.
+    pub fn address(hdr: &[u8], hdr_address: u64) -> Result<u64, NoEhFrame> {
+        let bases = BaseAddresses::default().set_eh_frame_hdr(hdr_address);
+        let parsed = EhFrameHdr::new(hdr, LittleEndian)
+            .parse(&bases, 8)
+            .map_err(|_| NoEhFrame::BadHeader)?;
+        match parsed.eh_frame_ptr() {
+            Pointer::Direct(address) => Ok(address),
+            Pointer::Indirect(_) => Err(NoEhFrame::BadHeader),
+        }
+    }
+
+    /// Copies the entries that start at `bytes`, which are at `address` and go on at most to the
+    /// end of their segment.
+    ///
+    /// # Errors
+    /// `TooLarge` if there are more than `limits::EH_FRAME_BYTES_MAX` bytes of entries or header.
+    pub fn copy(
+        hdr: &[u8],
+        hdr_address: u64,
+        bytes: &[u8],
+        address: u64,
+    ) -> Result<Self, NoEhFrame> {
+        let last = last_entry(hdr, hdr_address)
+            .and_then(|last| usize::try_from(last.checked_sub(address)?).ok());
+        let entries = bytes.get(..length(bytes, last)).unwrap_or_default();
+        if entries.len() > EH_FRAME_BYTES_MAX || hdr.len() > EH_FRAME_BYTES_MAX {
+            return Err(NoEhFrame::TooLarge);
+        }
+        Ok(Self { address, bytes: entries.to_vec(), hdr_address, hdr_bytes: hdr.to_vec() })
+    }
+}
+
+/// The length of the entries at the start of `bytes`: to the terminator, to the end of the last
+/// entry that is known, or as far as the entries fit.
+#[must_use]
+pub fn length(bytes: &[u8], last: Option<usize>) -> usize {
+    const EXTENDED: u32 = u32::MAX;
+    let view = Bytes(bytes);
+    let mut at = 0usize;
+    loop {
+        if last.is_some_and(|last| at > last) {
+            return at;
+        }
+        let (header, len) = match view.u32(at) {
+            None | Some(0) => return at,
+            Some(EXTENDED) => (12, view.u64(at.saturating_add(4)).unwrap_or(u64::MAX)),
+            Some(len) => (4, u64::from(len)),
+        };
+        let next = usize::try_from(len)
+            .ok()
+            .and_then(|len| at.checked_add(header)?.checked_add(len))
+            .filter(|next| *next <= bytes.len());
+        match next {
+            Some(next) => at = next,
+            None => return at,
+        }
+    }
+}
+
+/// The highest address of an FDE in the header's search table, if it has one.
+fn last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
+    let bases = BaseAddresses::default().set_eh_frame_hdr(hdr_address);
+    let parsed = EhFrameHdr::<EndianSlice<'_, LittleEndian>>::new(hdr, LittleEndian)
+        .parse(&bases, 8)
+        .ok()?;
+    let table = parsed.table()?;
+    let mut rows = table.iter(&bases);
+    let mut last = None;
+    while let Ok(Some((_, entry))) = rows.next() {
+        let Pointer::Direct(address) = entry else { return None };
+        last = last.max(Some(address));
+    }
+    last
+}

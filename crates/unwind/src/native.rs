@@ -1,0 +1,217 @@
+//! The unwind table of all native modules, kept up to date as they come and go.
+
+use std::sync::Arc;
+
+use model::limits::UNWIND_ROWS_MAX;
+use signal::rule::Rule;
+use signal::table::{Region, Row, Table};
+
+use crate::cfi::{self, Block, Losses, ReadCode};
+use crate::eh_frame::{EhFrame, NoEhFrame};
+use crate::modules::{self, Counters, Fresh, Module};
+use crate::rules::Rules;
+
+/// A finished table. It owns its memory, never changes, and is shared with the handlers by whoever
+/// publishes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NativeTable {
+    regions: Vec<Region>,
+    rows: Vec<Row>,
+    rules: Vec<Rule>,
+}
+
+const _: () = assert!(size_of::<Row>() == 8, "half a million rows are held; each byte is 0.5 MB");
+
+impl NativeTable {
+    /// What a handler searches.
+    #[must_use]
+    pub fn view(&self) -> Table<'_> {
+        Table { regions: &self.regions, rows: &self.rows, rules: &self.rules }
+    }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let regions = self.regions.capacity().saturating_mul(size_of::<Region>());
+        let rows = self.rows.capacity().saturating_mul(size_of::<Row>());
+        let rules = self.rules.capacity().saturating_mul(size_of::<Rule>());
+        regions.saturating_add(rows).saturating_add(rules)
+    }
+
+    fn rows_of(&self, region: &Region) -> &[Row] {
+        let start = region.rows_start as usize;
+        self.rows.get(start..start.saturating_add(region.rows_len as usize)).unwrap_or_default()
+    }
+
+    fn region_at(&self, start: u64) -> Option<&Region> {
+        let index = self.regions.binary_search_by_key(&start, |region| region.start).ok()?;
+        self.regions.get(index)
+    }
+}
+
+/// A module of the current table.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The module.
+    pub module: Arc<Module>,
+    /// What of its unwind data could not be used.
+    pub losses: Losses,
+    /// Why it has no unwind data at all.
+    pub missing: Option<NoEhFrame>,
+}
+
+/// What a refresh did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// The loader has done nothing since the last one.
+    Unchanged,
+    /// There is a new table.
+    Changed {
+        /// Modules that are new in it.
+        added: usize,
+        /// Modules that are gone.
+        removed: usize,
+    },
+}
+
+/// Builds tables. Rows of modules that stay are copied from the last table, not computed again.
+#[derive(Clone, Debug)]
+pub struct TableBuilder {
+    rules: Rules,
+    entries: Vec<Entry>,
+    table: Arc<NativeTable>,
+    counters: Counters,
+    skipped: u32,
+    read_code: ReadCode,
+}
+
+impl TableBuilder {
+    /// A builder with an empty table, which reads code by that function.
+    #[must_use]
+    pub fn new(read_code: ReadCode) -> Self {
+        Self {
+            rules: Rules::default(),
+            entries: Vec::new(),
+            table: Arc::default(),
+            counters: Counters::default(),
+            skipped: 0,
+            read_code,
+        }
+    }
+
+    /// Looks at the loader; builds a new table if modules were added or removed since the last
+    /// call.
+    pub fn refresh(&mut self) -> Refresh {
+        // A loader without counters shows zeros: then each call must look.
+        let now = modules::counters();
+        if now == self.counters && now != Counters::default() {
+            return Refresh::Unchanged;
+        }
+        let previous: Vec<_> = self.entries.iter().map(|entry| entry.module.clone()).collect();
+        let scan = modules::scan(&previous);
+        self.counters = scan.counters;
+        self.skipped = scan.skipped;
+        let removed = previous.len().saturating_sub(scan.kept.len());
+        if scan.fresh.is_empty() && removed == 0 {
+            return Refresh::Unchanged;
+        }
+        let added = scan.fresh.len();
+        self.entries.retain(|entry| scan.kept.iter().any(|kept| Arc::ptr_eq(kept, &entry.module)));
+        let mut blocks = Vec::new();
+        for Fresh { module, eh_frame } in scan.fresh {
+            let (mut new, entry) = self.add(module, eh_frame);
+            blocks.append(&mut new);
+            self.entries.push(entry);
+        }
+        self.assemble(blocks);
+        Refresh::Changed { added, removed }
+    }
+
+    /// The table as of the last refresh.
+    #[must_use]
+    pub fn table(&self) -> Arc<NativeTable> {
+        Arc::clone(&self.table)
+    }
+
+    /// Its modules, in no particular order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The module whose code holds an address.
+    #[must_use]
+    pub fn module(&self, address: u64) -> Option<&Arc<Module>> {
+        self.entries.iter().map(|entry| &entry.module).find(|module| module.contains(address))
+    }
+
+    /// Modules left out, see [`modules::Scan::skipped`].
+    #[must_use]
+    pub fn skipped(&self) -> u32 {
+        self.skipped
+    }
+
+    fn add(
+        &mut self,
+        module: Arc<Module>,
+        eh_frame: Result<EhFrame, NoEhFrame>,
+    ) -> (Vec<Block>, Entry) {
+        match eh_frame {
+            Ok(frames) => {
+                let (blocks, losses) =
+                    cfi::blocks(&frames, &module.code, &mut self.rules, self.read_code);
+                (blocks, Entry { module, losses, missing: None })
+            }
+            Err(missing) => {
+                // Still regions, with no rows: an address in them is known to have no rule.
+                let code = module.code.iter();
+                let blocks = code.map(|range| Block { range: range.clone(), rows: Vec::new() });
+                let losses = Losses::default();
+                (blocks.collect(), Entry { module, losses, missing: Some(missing) })
+            }
+        }
+    }
+
+    /// Puts together the old table's regions of modules that stay and the new blocks.
+    fn assemble(&mut self, new: Vec<Block>) {
+        let fresh: Vec<(Region, &[Row])> = new
+            .iter()
+            .map(|block| {
+                let Block { range, rows } = block;
+                let region =
+                    Region { start: range.start, end: range.end, rows_start: 0, rows_len: 0 };
+                (region, rows.as_slice())
+            })
+            .collect();
+        let old = Arc::clone(&self.table);
+        let code = self.entries.iter().flat_map(|entry| entry.module.code.iter());
+        let kept = code
+            .filter(|range| !new.iter().any(|block| block.range.start == range.start))
+            .filter_map(|range| old.region_at(range.start))
+            .map(|region| (*region, old.rows_of(region)));
+        let mut all: Vec<(Region, &[Row])> = fresh.into_iter().chain(kept).collect();
+        all.sort_by_key(|(region, _)| region.start);
+
+        let total: usize = all.iter().map(|(_, rows)| rows.len()).sum();
+        let mut table = NativeTable {
+            regions: Vec::with_capacity(all.len()),
+            rows: Vec::with_capacity(total.min(UNWIND_ROWS_MAX)),
+            rules: self.rules.as_slice().to_vec(),
+        };
+        let mut covered = 0u64;
+        for (region, rows) in all {
+            // Modules can't overlap; if they seem to, the first one keeps the addresses.
+            if region.start < covered {
+                continue;
+            }
+            covered = region.end;
+            let fits = table.rows.len().saturating_add(rows.len()) <= UNWIND_ROWS_MAX;
+            let rows = if fits { rows } else { &[] };
+            let start = u32::try_from(table.rows.len()).unwrap_or(u32::MAX);
+            let len = u32::try_from(rows.len()).unwrap_or(0);
+            table.rows.extend_from_slice(rows);
+            table.regions.push(Region { rows_start: start, rows_len: len, ..region });
+        }
+        self.table = Arc::new(table);
+    }
+}
