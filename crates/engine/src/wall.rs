@@ -128,8 +128,10 @@ impl WallSampler {
     pub fn tick(&mut self) {
         let now_ns = clock::monotonic_ns();
         for _ in 0..self.threads_per_tick {
-            let due = self.due.peek().is_some_and(|Reverse((when, _))| *when <= now_ns);
-            let Some(Reverse((_, thread))) = self.due.pop().filter(|_| due) else { break };
+            if self.next_due_ns().is_none_or(|due_ns| due_ns > now_ns) {
+                break;
+            }
+            let Some(Reverse((_, thread))) = self.due.pop() else { break };
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
             let next_ns = self.visit(thread, &mut wall);
             self.threads.insert(thread, wall);
