@@ -18,11 +18,12 @@
 //! reading a visit, at growing distances.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use model::Loss;
 use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::clock;
@@ -66,7 +67,7 @@ pub struct WallSampler {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
     reader: BlockedReader,
-    threads: HashMap<ThreadRef, WallThread>,
+    threads: FxHashMap<ThreadRef, WallThread>,
     due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
     tick_ns: u64,
     threads_per_tick: usize,
@@ -86,7 +87,7 @@ impl WallSampler {
             shared,
             inbox,
             reader: BlockedReader::new(shared),
-            threads: HashMap::new(),
+            threads: FxHashMap::default(),
             due: BinaryHeap::new(),
             tick_ns,
             threads_per_tick,
@@ -128,8 +129,10 @@ impl WallSampler {
     pub fn tick(&mut self) {
         let now_ns = clock::monotonic_ns();
         for _ in 0..self.threads_per_tick {
-            let due = self.due.peek().is_some_and(|Reverse((when, _))| *when <= now_ns);
-            let Some(Reverse((_, thread))) = self.due.pop().filter(|_| due) else { break };
+            if self.next_due_ns().is_none_or(|due_ns| due_ns > now_ns) {
+                break;
+            }
+            let Some(Reverse((_, thread))) = self.due.pop() else { break };
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
             let next_ns = self.visit(thread, &mut wall);
             self.threads.insert(thread, wall);
