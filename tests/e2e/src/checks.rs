@@ -123,9 +123,9 @@ impl<'a> Checks<'a> {
 
     fn without_own_threads(&mut self) {
         let run = self.run;
-        self.that(!run.own_threads.is_empty(), "no thread of the agent was seen");
+        self.that(!run.tasks.own.is_empty(), "no thread of the agent was seen");
         for row in &run.view.rows {
-            let own = row.thread.starts_with("corprof-") || run.own_threads.contains(&row.tid);
+            let own = row.thread.starts_with("corprof-") || run.tasks.own.contains(&row.tid);
             self.that(!own, format!("a thread of the agent is in the profile: {row:?}"));
         }
     }

@@ -25,11 +25,13 @@ mod built;
 mod checks;
 mod run;
 mod session;
+mod tasks;
 mod view;
 
 pub use alone::Alone;
 pub use built::{Built, built};
 pub use checks::Checks;
-pub use run::{Run, profiles_in};
+pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, on_both};
+pub use tasks::Tasks;
 pub use view::{Row, View};

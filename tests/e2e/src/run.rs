@@ -1,6 +1,5 @@
 //! A program that has run under the agent: what it said, and its profiles.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use rig::Outcome;
 use serde_json::Value;
 
 use crate::checks::Checks;
+use crate::tasks::Tasks;
 use crate::view::View;
 
 /// A run that has ended.
@@ -27,8 +27,8 @@ pub struct Run {
     pub view: View,
     /// All reports in one.
     pub report: SelfReport,
-    /// The ids of the agent's own threads.
-    pub own_threads: BTreeSet<u32>,
+    /// Its threads, as the kernel showed them.
+    pub tasks: Tasks,
 }
 
 impl Run {
@@ -36,7 +36,7 @@ impl Run {
         name: String,
         folder: PathBuf,
         outcome: Outcome,
-        own_threads: BTreeSet<u32>,
+        tasks: Tasks,
     ) -> Result<Self> {
         let profiles = profiles_in(&folder)
             .with_context(|| format!("{name}: the program said {}", outcome.stderr))?;
@@ -45,7 +45,7 @@ impl Run {
         reports.for_each(|other| report.merge(other));
         let merged = read::merge(profiles.iter().map(|(_, profile)| profile));
         let view = View::of_profile(&merged);
-        Ok(Self { name, folder, outcome, profiles, view, report, own_threads })
+        Ok(Self { name, folder, outcome, profiles, view, report, tasks })
     }
 
     /// A number of the program's truth.
@@ -77,10 +77,14 @@ impl Run {
     }
 
     /// Checks of this run; it begins with what holds for every run of a healthy program.
-    #[must_use]
     pub fn checks(&self) -> Checks<'_> {
+        self.checks_of_code(0)
+    }
+
+    /// The same, of a program that ends with another code.
+    pub fn checks_of_code(&self, code: i32) -> Checks<'_> {
         let mut checks = Checks::new(self);
-        checks.code(0);
+        checks.code(code);
         checks.sound();
         checks
     }

@@ -1,10 +1,10 @@
 //! A program that is to run under the agent.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +13,7 @@ use rig::{Net8, Net9, Rig, RuntimeVersion};
 use crate::alone::Alone;
 use crate::built::{built, target};
 use crate::run::Run;
+use crate::tasks::Tasks;
 
 /// Longer than any program here runs, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -27,7 +28,7 @@ pub struct Session {
     pub command: Command,
     /// Where its profiles go.
     pub folder: PathBuf,
-    alone: Alone,
+    alone: Arc<Alone>,
 }
 
 /// Does the same on the two runtimes that are checked first of all.
@@ -56,14 +57,31 @@ impl Session {
         Self::of_command(name, command).map(Some)
     }
 
+    /// Another program, to run at the same time as this one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn beside(&self, test: &str, app: &str, version: RuntimeVersion) -> Result<Option<Self>> {
+        let name = format!("{test}-net{}", version.major_minor());
+        let Some(command) = Rig::ensure()?.command_or_skip(&name, app, version)? else {
+            return Ok(None);
+        };
+        Self::make(name, command, Arc::clone(&self.alone)).map(Some)
+    }
+
     /// Any command under the agent.
     ///
     /// # Errors
     /// If the agent does not build, or the folder cannot be made.
-    pub fn of_command(name: String, mut command: Command) -> Result<Self> {
+    pub fn of_command(name: String, command: Command) -> Result<Self> {
+        // Before the lock: others may measure while this builds.
+        built()?;
+        Self::make(name, command, Arc::new(Alone::take()?))
+    }
+
+    fn make(name: String, mut command: Command, alone: Arc<Alone>) -> Result<Self> {
         let built = built()?;
         let folder = target().join("e2e").join(&name);
-        let alone = Alone::take()?;
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {folder:?}"))?;
         }
@@ -103,26 +121,13 @@ impl Session {
     /// As [`run`](Self::run).
     pub fn run_watched(self, mut watch: impl FnMut(u32)) -> Result<Run> {
         let Self { name, command, folder, alone } = self;
-        let mut own = BTreeSet::new();
+        let mut tasks = Tasks::default();
         let outcome = rig::run_watched(command, LIMIT, |pid| {
-            own.extend(own_threads(pid));
+            tasks.look(pid);
             watch(pid);
         })
         .with_context(|| name.clone())?;
         drop(alone);
-        Run::read(name, folder, outcome, own)
+        Run::read(name, folder, outcome, tasks)
     }
-}
-
-/// The ids of the agent's own threads.
-fn own_threads(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks
-        .filter(|task| is_own(&task.path()))
-        .filter_map(|task| task.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-fn is_own(task: &Path) -> bool {
-    fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("corprof-"))
 }

@@ -29,7 +29,6 @@ fn waits_are_charged_to_where_they_were() -> Result<()> {
             charged(&run, &mut checks, (thread, method, states))?;
         }
         lifetimes(&run, &mut checks)?;
-        checks.roots(0.99);
         checks.done()
     })
 }
