@@ -103,7 +103,8 @@ impl Collector {
             settled: 0,
             start: Marks::default(),
         };
-        collector.start = collector.marks();
+        // Its threads have used nothing yet; the clock of the thread that makes it is another's.
+        collector.start = Marks { own_cpu_ns: 0, ..collector.marks() };
         collector
     }
 

@@ -122,8 +122,10 @@ impl Profiler {
             ),
             folder,
         };
-        thread::spawn("corprof-collect", move || Collector::new(parts).run())
-            .map_err(StartError::Thread)?;
+        // Made here and not on its thread, which may begin to run late: the first period begins
+        // before the first sample.
+        let collector = Collector::new(parts);
+        thread::spawn("corprof-collect", move || collector.run()).map_err(StartError::Thread)?;
         shared.gate.open();
         Ok(profiler)
     }
