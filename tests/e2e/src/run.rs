@@ -86,6 +86,7 @@ impl Run {
         let mut checks = Checks::new(self);
         checks.code(code);
         checks.sound();
+        checks.without_own_threads();
         checks
     }
 }

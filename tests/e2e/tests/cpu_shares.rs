@@ -10,54 +10,59 @@ use rig::RuntimeVersion;
 const FRACTION: f64 = 0.02;
 
 /// A run of `split`.
+#[derive(Clone, Copy)]
 struct Split {
     share: &'static str,
     seconds: &'static str,
     sampler: &'static str,
     interval: &'static str,
+    pattern: &'static [&'static str],
 }
+
+/// The run that others differ from.
+const HALVES: Split =
+    Split { share: "50", seconds: "4", sampler: "timer", interval: "10ms", pattern: &[] };
 
 #[test]
 fn half_and_half_at_any_interval() -> Result<()> {
     on_both(|version| {
-        ["2ms", "10ms", "50ms"].into_iter().try_for_each(|interval| {
-            check(version, Split { share: "50", seconds: "4", sampler: "timer", interval })
-        })
+        ["2ms", "10ms", "50ms"]
+            .into_iter()
+            .try_for_each(|interval| check(version, Split { interval, ..HALVES }))
     })
 }
 
-/// Slices of about a millisecond, nine of A and one of B: a sampler that came every ten
-/// milliseconds exactly would see B always or never.
+/// The methods take turns in step with the thread's CPU clock, nine milliseconds and one: a timer
+/// that expired every ten milliseconds exactly would always find the same one.
 #[test]
 fn work_in_step_with_the_sampler() -> Result<()> {
-    on_both(|version| {
-        let split = Split { share: "90", seconds: "7", sampler: "timer", interval: "10ms" };
-        check(version, split)
-    })
+    const IN_STEP: Split = Split { share: "90", seconds: "9", pattern: &["--in-step"], ..HALVES };
+    on_both(|version| check(version, IN_STEP))
+}
+
+#[test]
+fn one_in_ten() -> Result<()> {
+    on_both(|version| check(version, Split { share: "90", interval: "5ms", ..HALVES }))
 }
 
 #[test]
 fn one_in_a_hundred() -> Result<()> {
-    on_both(|version| {
-        let split = Split { share: "99", seconds: "5", sampler: "timer", interval: "5ms" };
-        check(version, split)
-    })
+    on_both(|version| check(version, Split { share: "99", interval: "5ms", ..HALVES }))
 }
 
 #[test]
 fn one_in_ten_by_scanning() -> Result<()> {
-    on_both(|version| {
-        let split = Split { share: "90", seconds: "5", sampler: "scan", interval: "5ms" };
-        check(version, split)
-    })
+    const SCANNED: Split = Split { share: "90", sampler: "scan", interval: "5ms", ..HALVES };
+    on_both(|version| check(version, SCANNED))
 }
 
 fn check(version: RuntimeVersion, split: Split) -> Result<()> {
-    let Split { share, seconds, sampler, interval } = split;
-    let test = format!("split-{share}-{sampler}-{interval}");
+    let Split { share, seconds, sampler, interval, pattern } = split;
+    let test = format!("split-{share}-{sampler}-{interval}{}", pattern.concat());
     let Some(session) = Session::new(&test, "split", version)? else { return Ok(()) };
     let run = session
         .args(["--share", share, "--seconds", seconds])
+        .args(pattern)
         .set("CORPROF_SAMPLER", sampler)
         .set("CORPROF_CPU_INTERVAL", interval)
         .run()?;

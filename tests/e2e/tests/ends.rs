@@ -13,37 +13,37 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SECONDS: &str = "0.5";
 const CPU_NS: u64 = 500_000_000;
 
-/// What there is to be of a program that ended in some way.
+/// Whether the runtime tells the profiler that it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Profile,
-    Nothing,
+enum Told {
+    Yes,
+    No,
 }
 
 #[test]
 fn by_return_and_exit() -> Result<()> {
     on_both(|version| {
-        check(version, "return", Left::Profile)?;
-        check(version, "exit", Left::Profile)
+        check(version, "return", Told::Yes)?;
+        check(version, "exit", Told::Yes)
     })
 }
 
-/// The runtime aborts the process, without a word to the profiler.
+/// The runtime aborts the process without a word to the profiler, so the last period is not written.
 #[test]
 fn by_a_crash() -> Result<()> {
     on_both(|version| {
-        check(version, "exception", Left::Nothing)?;
-        check(version, "fail-fast", Left::Nothing)
+        check(version, "exception", Told::No)?;
+        check(version, "fail-fast", Told::No)
     })
 }
 
 #[test]
 fn by_a_signal() -> Result<()> {
-    on_both(|version| check(version, "wait", Left::Profile))
+    on_both(|version| check(version, "wait", Told::Yes))
 }
 
 /// Runs `ends` with and without the agent.
-fn check(version: RuntimeVersion, how: &str, left: Left) -> Result<()> {
+fn check(version: RuntimeVersion, how: &str, told: Told) -> Result<()> {
     let test = format!("ends-by-{how}");
     let Some(session) = Session::new(&test, "ends", version)? else { return Ok(()) };
     let arguments = ["--seconds", SECONDS, "--how", how, "--ready"];
@@ -57,8 +57,8 @@ fn check(version: RuntimeVersion, how: &str, left: Left) -> Result<()> {
     let ready = session.folder.with_extension("ready");
     let run = session.args(arguments).args([&ready]).run_watched(end_when_ready(&ready))?;
     same_end(&run, without.status)?;
-    if left == Left::Nothing {
-        // Nothing half done either.
+    if told == Told::No {
+        // The last period is lost; half a file would be worse.
         let entries = std::fs::read_dir(&run.folder)?.count();
         ensure!(entries == 0, "{entries} files in {:?}", run.folder);
         return Ok(());
@@ -115,7 +115,10 @@ fn periods() -> Result<()> {
             let report = profile.report.clone().unwrap_or_default();
             checks.that(
                 total.cpu_ns == report.managed_cpu_ns,
-                format!("profile {seq} has {} ns and tells {}", total.cpu_ns, report.managed_cpu_ns),
+                format!(
+                    "profile {seq} has {} ns and tells {}",
+                    total.cpu_ns, report.managed_cpu_ns
+                ),
             );
             // What a thread used before the period's end may be told by a sample after it.
             let most = report.process_cpu_ns + 50_000_000;

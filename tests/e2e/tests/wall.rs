@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 use e2e::{Checks, Run, Session, on_both};
-use model::ThreadState::{Io, Lock, Runnable, Running, Sleeping};
 use model::ThreadState;
+use model::ThreadState::{Io, Lock, Runnable, Running, Sleeping};
 
 /// How far a time may be off what the thread measured.
 const FRACTION: f64 = 0.02;

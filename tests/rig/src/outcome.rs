@@ -68,11 +68,7 @@ pub fn run_watched(
 }
 
 /// `None` if the time was over and the program had to be killed.
-fn wait(
-    child: &mut Child,
-    limit: Duration,
-    mut watch: impl FnMut(),
-) -> Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, limit: Duration, mut watch: impl FnMut()) -> Result<Option<ExitStatus>> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
