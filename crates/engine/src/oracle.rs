@@ -51,11 +51,13 @@ impl Oracle {
         }
     }
 
-    /// Compares a sample's final stack.
+    /// Compares a sample's final stack: `frames` as walked, `shown` without the exception handlers
+    /// that the runtime counts to their methods.
     pub fn sample(
         &mut self,
         sample: &Sample,
         frames: &[u64],
+        shown: &[u64],
         end: EndReason,
         name: &mut dyn FnMut(u64) -> String,
     ) {
@@ -84,7 +86,7 @@ impl Oracle {
         // By method, not address: where managed code was left for native code, the runtime gives
         // the place before the call, and for the others the return address.
         let reported = |address: &u64| self.runtime.reported(*address);
-        let ours: Vec<usize> = frames.iter().filter_map(reported).collect();
+        let ours: Vec<usize> = shown.iter().filter_map(reported).collect();
         let before_return = theirs
             .iter()
             .enumerate()
