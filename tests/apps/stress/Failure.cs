@@ -1,0 +1,42 @@
+using System;
+using System.Runtime.CompilerServices;
+
+namespace Corprof.TestApps;
+
+/// <summary>Exceptions that pass ten frames, with finally blocks and a filter on their way.</summary>
+static class Failure
+{
+    const int Depth = 10;
+
+    static int unwound;
+
+    public static void ThrowDeep(Pulse pulse)
+    {
+        while (pulse.Continues)
+        {
+            try
+            {
+                Descend(Depth);
+            }
+            catch (InvalidOperationException e) when (e.Message.Length > 0)
+            {
+                pulse.Beat();
+            }
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Descend(int depth)
+    {
+        if (depth == 0)
+            throw new InvalidOperationException("from the bottom");
+        try
+        {
+            Descend(depth - 1);
+        }
+        finally
+        {
+            unwound++;
+        }
+    }
+}

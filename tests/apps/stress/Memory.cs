@@ -1,0 +1,28 @@
+using System;
+using System.Collections.Generic;
+
+namespace Corprof.TestApps;
+
+/// <summary>Pressure on the garbage collector, with objects that survive some collections.</summary>
+static class Memory
+{
+    const int Survivors = 200;
+
+    public static void Allocate(Pulse pulse)
+    {
+        var kept = new Queue<object>();
+        var random = new Random(1);
+        while (pulse.Continues)
+        {
+            for (var i = 0; i < 100; i++)
+            {
+                // Now and then one for the large object heap.
+                var size = random.Next(500) == 0 ? 100_000 : random.Next(16, 2_000);
+                kept.Enqueue(new List<byte[]> { new byte[size] });
+                if (kept.Count > Survivors)
+                    kept.Dequeue();
+            }
+            pulse.Beat();
+        }
+    }
+}

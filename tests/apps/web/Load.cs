@@ -1,0 +1,63 @@
+using System;
+using System.Diagnostics;
+using System.IO;
+using System.Linq;
+using System.Net.Http;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Corprof.TestApps;
+
+/// <summary>The load on the service: clients in a process of their own, out of its profile.</summary>
+static class Load
+{
+    // The orders of a hundred customers, some work, and an exception now and then.
+    static readonly string[] Paths = Enumerable.Range(0, 100)
+        .Select(i => i % 50 == 49 ? "/throw" : i % 5 == 4 ? "/cpu/100" : "/order/" + i)
+        .ToArray();
+
+    // A profiler of the service must not load itself into the clients.
+    static readonly string[] ForeignPrefixes = { "CORECLR_", "CORPROF_", "LD_PRELOAD" };
+
+    /// <summary>Starts this same program as the clients, and gives their answers and errors.</summary>
+    public static async Task<(long, long)> RunInChild(string url, string[] words)
+    {
+        // All words up to the program's own arguments: the launcher, its options and the assembly.
+        var line = File.ReadAllText("/proc/self/cmdline").TrimEnd('\0').Split('\0');
+        var start = new ProcessStartInfo(line[0]) { RedirectStandardOutput = true };
+        foreach (var word in line[1..^words.Length])
+            start.ArgumentList.Add(word);
+        foreach (var word in words.Concat(new[] { "--client-of", url }))
+            start.ArgumentList.Add(word);
+        foreach (var name in start.Environment.Keys.ToList())
+        {
+            if (ForeignPrefixes.Any(prefix => name.StartsWith(prefix)))
+                start.Environment.Remove(name);
+        }
+        using var child = Process.Start(start)!;
+        var report = (await child.StandardOutput.ReadToEndAsync()).Split();
+        await child.WaitForExitAsync();
+        return (long.Parse(report[0]), long.Parse(report[1]));
+    }
+
+    /// <summary>The clients: each asks again as soon as it has its answer.</summary>
+    public static async Task<int> Run(Arguments arguments)
+    {
+        using var http = new HttpClient { BaseAddress = new Uri(arguments.Text("client-of")) };
+        var seconds = arguments.Double("load", 5);
+        var watch = Stopwatch.StartNew();
+        long answers = 0, errors = 0;
+        var clients = Enumerable.Range(0, arguments.Int("clients", 16)).Select(async client =>
+        {
+            for (var i = client; watch.Elapsed.TotalSeconds < seconds; i++)
+            {
+                using var answer = await http.GetAsync(Paths[i % Paths.Length]);
+                await answer.Content.ReadAsByteArrayAsync();
+                Interlocked.Increment(ref answer.IsSuccessStatusCode ? ref answers : ref errors);
+            }
+        });
+        await Task.WhenAll(clients.ToArray());
+        Console.WriteLine($"{answers} {errors}");
+        return 0;
+    }
+}

