@@ -1,6 +1,7 @@
 //! Who is charged with what: samples and events become values of stacks in the aggregate.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{EndReason, Loss, ThreadState};
 use profile::{
@@ -21,7 +22,7 @@ const UNSAMPLED: &str = "[unsampled]";
 /// A stack as it was walked, kept so that it can be interned again.
 #[derive(Clone, Debug)]
 struct Walked {
-    frames: Box<[u64]>,
+    frames: Arc<[u64]>,
     gap: Option<usize>,
     end: EndReason,
 }
@@ -43,6 +44,8 @@ struct Account {
     ran: Option<Place>,
     /// Where it was last blocked.
     blocked: Option<Place>,
+    /// Values that came before its first sample.
+    early: Vec<(ThreadState, Values)>,
 }
 
 /// All accounts, and the aggregate that they are kept in.
@@ -80,19 +83,31 @@ impl Accounts {
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
-        self.ends.add(sample.end, 1);
-        if sample.guessed > 0 {
-            self.shared.count(Loss::GuessedFrame);
-        }
-        let frames = sample.frames.iter().collect();
-        let walked = Walked { frames, gap: sample.frames.gap(), end: sample.end };
+        let walked = self.walked(sample);
+        self.ends.add(walked.end, 1);
         let id = self.intern(&walked);
         let place = Place { walked, id: Some(id), state: ThreadState::Running };
         let key = self.account(sample.thread, sample.tid).key;
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
         self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
         self.add(key, id, ThreadState::Running, values);
-        self.account(sample.thread, sample.tid).ran = Some(place);
+        let account = self.account(sample.thread, sample.tid);
+        account.ran = Some(place);
+        for (state, values) in std::mem::take(&mut account.early) {
+            self.add(key, id, state, values);
+        }
+    }
+
+    /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
+    fn walked(&mut self, sample: &Sample) -> Walked {
+        if sample.guessed > 0 {
+            if let Some((frames, end)) = self.symbolizer.rewalk(sample) {
+                return Walked { frames: frames.into(), gap: None, end };
+            }
+            self.shared.count(Loss::GuessedFrame);
+        }
+        let frames = sample.frames.iter().collect();
+        Walked { frames, gap: sample.frames.gap(), end: sample.end }
     }
 
     /// Charges what an event says.
@@ -109,21 +124,14 @@ impl Accounts {
             Event::CpuRest { thread, cpu_ns } => {
                 self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(cpu_ns);
                 let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
-                self.charge(thread, |account| &mut account.ran, ThreadState::Running, values);
+                self.charge_ran(thread, ThreadState::Running, values);
             }
-            Event::Ended { thread } => {
-                if let Some(account) = self.threads.remove(&thread) {
-                    self.aggregate.thread_ended(account.key);
-                }
-            }
+            Event::Ended { thread } => self.ended(thread),
             Event::Blocked { thread, stack } => self.blocked(thread, stack),
-            Event::Waited { thread, wall_ns } => {
-                let values = Values { wall_ns, ..Values::default() };
-                self.charge(thread, |account| &mut account.blocked, ThreadState::Waiting, values);
-            }
+            Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
             Event::Delayed { thread, wall_ns } => {
                 let values = Values { wall_ns, ..Values::default() };
-                self.charge_as(thread, ThreadState::Runnable, values);
+                self.charge_ran(thread, ThreadState::Runnable, values);
             }
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
             Event::Settled { .. } => {}
@@ -132,6 +140,9 @@ impl Accounts {
 
     /// Ends the period: its profile, its walks' ends, and its threads' CPU time.
     pub fn take(&mut self, period: Period) -> (Profile, EndCounts, u64) {
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.values_mut().for_each(|account| self.settle_early(account));
+        self.threads = threads;
         let taken = self.aggregate.take(period);
         if taken.ids == Ids::Reset {
             self.symbolizer.ids_reset();
@@ -150,6 +161,7 @@ impl Accounts {
             key: ThreadKey { tid, generation: thread.generation },
             ran: None,
             blocked: None,
+            early: Vec::new(),
         })
     }
 
@@ -159,55 +171,81 @@ impl Accounts {
         let waits =
             frames.iter().map(|frame| self.symbolizer.named(*frame, &mut self.aggregate).wait);
         let state = waits::state(stack.call, waits);
-        let walked = Walked { frames: stack.frames, gap: stack.gap, end: stack.end };
+        let walked = Walked { frames: stack.frames.into(), gap: stack.gap, end: stack.end };
         let id = Some(self.intern(&walked));
         if let Some(account) = self.threads.get_mut(&thread) {
             account.blocked = Some(Place { walked, id, state });
         }
     }
 
-    /// Charges a thread's place, or `[unsampled]` in that state if it has none yet.
-    fn charge(
-        &mut self,
-        thread: ThreadRef,
-        place: impl Fn(&mut Account) -> &mut Option<Place>,
-        without: ThreadState,
-        values: Values,
-    ) {
+    /// Charges the place where a thread was last blocked; before there is one, the place where it
+    /// computed.
+    fn charge_blocked(&mut self, thread: ThreadRef, wall_ns: u64) {
+        let values = Values { wall_ns, ..Values::default() };
+        let place = |account: &Account| account.blocked.clone();
+        match self.threads.get(&thread).and_then(place) {
+            Some(mut place) => {
+                let (id, state) = (self.place_id(&mut place), place.state);
+                let Some(account) = self.threads.get_mut(&thread) else { return };
+                account.blocked = Some(place);
+                let key = account.key;
+                self.add(key, id, state, values);
+            }
+            None => self.charge_ran(thread, ThreadState::Waiting, values),
+        }
+    }
+
+    /// Charges the place where a thread last computed; before there is one, the value waits for it.
+    fn charge_ran(&mut self, thread: ThreadRef, state: ThreadState, values: Values) {
         if values == Values::default() {
             return;
         }
-        let Some(mut account) = self.threads.remove(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, without, values);
-        };
-        let key = account.key;
-        match place(&mut account) {
-            Some(place) => {
-                let id = match place.id {
-                    Some(id) => id,
-                    None => self.intern(&place.walked),
-                };
-                place.id = Some(id);
-                self.add(key, id, place.state, values);
-            }
-            None => self.add_unsampled(key, without, values),
-        }
-        self.threads.insert(thread, account);
-    }
-
-    /// Charges the place where a thread last computed, in another state than running.
-    fn charge_as(&mut self, thread: ThreadRef, state: ThreadState, values: Values) {
-        let Some(account) = self.threads.get(&thread) else {
+        let Some(account) = self.threads.get_mut(&thread) else {
             return self.add_unsampled(ThreadKey::NONE, state, values);
         };
         let key = account.key;
-        match account.ran.as_ref().map(|place| place.walked.clone()) {
-            Some(walked) => {
-                let id = self.intern(&walked);
+        match account.ran.clone() {
+            Some(mut place) => {
+                let id = self.place_id(&mut place);
+                if let Some(account) = self.threads.get_mut(&thread) {
+                    account.ran = Some(place);
+                }
                 self.add(key, id, state, values);
             }
-            None => self.add_unsampled(key, state, values),
+            None => match account.early.iter_mut().find(|(early, _)| *early == state) {
+                Some((_, sum)) => sum.add(values),
+                None => account.early.push((state, values)),
+            },
         }
+    }
+
+    /// A thread is gone: what never found a sample goes to its last stack, or to none.
+    fn ended(&mut self, thread: ThreadRef) {
+        let Some(mut account) = self.threads.remove(&thread) else { return };
+        self.settle_early(&mut account);
+        self.aggregate.thread_ended(account.key);
+    }
+
+    fn settle_early(&mut self, account: &mut Account) {
+        for (state, values) in std::mem::take(&mut account.early) {
+            match &mut account.blocked {
+                Some(place) => {
+                    let id = self.place_id(place);
+                    self.add(account.key, id, state, values);
+                }
+                None => self.add_unsampled(account.key, state, values),
+            }
+        }
+    }
+
+    /// The id of a place's stack, which may have to be interned again.
+    fn place_id(&mut self, place: &mut Place) -> StackId {
+        let id = match place.id {
+            Some(id) => id,
+            None => self.intern(&place.walked),
+        };
+        place.id = Some(id);
+        id
     }
 
     fn add_unsampled(&mut self, thread: ThreadKey, state: ThreadState, values: Values) {

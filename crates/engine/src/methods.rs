@@ -76,7 +76,7 @@ impl<N: Clone> Methods<N> {
             let bytes = read_code(*start, *end);
             let plain = Method::read(&bytes, None);
             // Only an on-stack-replacement version needs its sibling's frame.
-            let osr = plain.shape == Shape::Osr;
+            let osr = matches!(plain.shape, Shape::Osr { .. });
             let method = if osr { Method::read(&bytes, tier0_m()) } else { plain };
             let steps = method.steps.iter().filter_map(|step| {
                 u32::try_from(step.offset).ok().map(|offset| (offset, step.rule))
@@ -174,7 +174,7 @@ fn framed_m(start: u64) -> Option<i32> {
     const PROLOGUE_BYTES: u64 = 256;
     match Method::read(&read_code(start, start.saturating_add(PROLOGUE_BYTES)), None).shape {
         Shape::Framed { m } => Some(m),
-        Shape::Frameless { .. } | Shape::Osr => None,
+        Shape::Frameless { .. } | Shape::Osr { .. } | Shape::Unknown => None,
     }
 }
 

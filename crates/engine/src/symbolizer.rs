@@ -3,8 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::FrameKind;
+use model::{EndReason, FrameKind};
 use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
+use signal::epilogue::EPILOGUE_BYTES;
+use signal::frames::Frames;
+use signal::sample::Sample;
+use signal::walk::{Bounds, Tables, walk};
+use sys::memory::copy_own;
 use unwind::modules::Module;
 use unwind::native::{Refresh, TableBuilder};
 use unwind::symbols::Symbols;
@@ -16,6 +21,8 @@ use crate::waits::Wait;
 
 /// Addresses whose frames are kept at hand; beyond it all are looked up anew.
 const CACHED_ADDRESSES_MAX: usize = 100_000;
+/// How often a stack is walked again: each time may reach methods that were not known before.
+const REWALKS_MAX: usize = 8;
 /// The frame of code that is no method's.
 const STUB: &str = "[stub]";
 
@@ -65,7 +72,7 @@ impl Symbolizer {
         let mut symbolizer = Self {
             runtime,
             publisher,
-            native: TableBuilder::new(),
+            native: TableBuilder::new(sys::memory::copy_own),
             symbols: HashMap::new(),
             methods: Methods::default(),
             cache: HashMap::new(),
@@ -101,6 +108,50 @@ impl Symbolizer {
         self.cache.clear();
         self.modules.clear();
         self.methods.each_note(|note| note.named = None);
+    }
+
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
+    /// that reaches further methods that are not known. `None` if a guess remains.
+    pub fn rewalk(&mut self, sample: &Sample) -> Option<(Box<[u64]>, EndReason)> {
+        let copy = &sample.copy;
+        let mut code = [0; EPILOGUE_BYTES];
+        let native = self.native.module(copy.start.ip).is_some();
+        let read = if native { 0 } else { copy_own(copy.start.ip, &mut code) };
+        let code = code.get(..read).unwrap_or_default();
+        let bounds = Bounds { low: copy.start.sp, high: copy.stack_end };
+        let mut frames = Box::<Frames>::default();
+        let mut known: Vec<u64> = sample.frames.iter().collect();
+        for _ in 0..REWALKS_MAX {
+            for address in known {
+                self.know(address);
+            }
+            self.refresh();
+            frames.clear();
+            let (native, methods) = self.publisher.current()?;
+            let tables = Tables { native: native.view(), managed: methods.view() };
+            let walked =
+                walk(&tables, bounds, copy.start, code, |place| copy.read(place), &mut frames);
+            known = frames.iter().collect();
+            if walked.guessed > 0 {
+                continue;
+            }
+            return match walked.end {
+                // Beyond the copy, if both walks were there at the same frame, the first goes on.
+                EndReason::OutsideStack => {
+                    continued(&known, &sample.frames).map(|frames| (frames, sample.end))
+                }
+                end if frames.truncated() => Some((sample.frames.iter().collect(), end)),
+                end => Some((known.into(), end)),
+            };
+        }
+        None
+    }
+
+    /// Learns the managed code at an address, unless it is known.
+    fn know(&mut self, address: u64) {
+        if self.native.module(address).is_none() && self.methods.at(address).is_none() {
+            self.learn(address);
+        }
     }
 
     /// The frame at a lookup address.
@@ -157,9 +208,7 @@ impl Symbolizer {
     }
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
-        if self.methods.at(address).is_none() {
-            self.learn(address);
-        }
+        self.know(address);
         let Some(note) = self.methods.note_at(address) else {
             return self.plain(STUB, FrameKind::Runtime, aggregate);
         };
@@ -233,6 +282,14 @@ impl Symbolizer {
             self.methods.learn_stub(address, &note);
         }
     }
+}
+
+/// A walk that was cut short, carried on by another one of the same stack that met it.
+fn continued(short: &[u64], long: &Frames) -> Option<Box<[u64]>> {
+    let last = short.last()?;
+    let rest = long.iter().skip_while(|address| address != last).skip(1);
+    let joined: Vec<u64> = short.iter().copied().chain(rest).collect();
+    (joined.len() > short.len()).then(|| joined.into())
 }
 
 /// Tells modules of the current list apart.

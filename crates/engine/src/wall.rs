@@ -10,7 +10,9 @@
 //!   half to the one it is blocked at now, since the change lay somewhere between. Over many
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
 //!   the wait late (or one tick).
-//! - It is running: the wait was at the stack it was last blocked at.
+//! - It is running: the wait was at the stack it was last blocked at. Unless it has not given up
+//!   the processor by itself since: then it did not wait, and the processor was taken away by what
+//!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
@@ -24,7 +26,7 @@ use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::clock;
-use sys::proc::SchedStat;
+use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::event::{Event, Inbox};
@@ -32,6 +34,8 @@ use crate::event::{Event, Inbox};
 /// Ticks after which a stack that was walked by a guess is walked again, in the hope that its
 /// methods have been learned.
 const REWALK_TICKS: [u32; 4] = [1, 12, 30, 100];
+/// A wait of a running thread that is shorter than this is not looked into, in nanoseconds.
+const UNEXPLAINED_NS: u64 = 1_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
 const MOVES_MAX: u32 = 3;
 
@@ -51,6 +55,8 @@ struct WallThread {
     /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet posted.
     owed_ns: u64,
     moves: u32,
+    /// Its voluntary switches when they were last asked for.
+    switches: Option<u64>,
     /// How often the current stack was walked again.
     rewalks: Option<usize>,
 }
@@ -100,10 +106,12 @@ impl WallSampler {
             has_stack: false,
             owed_ns: 0,
             moves: 0,
+            switches: voluntary_switches(tid),
             rewalks: None,
         };
         self.threads.insert(thread, new);
-        self.due.push(Reverse((time_ns, thread)));
+        // New threads go first: a short one may never be seen otherwise.
+        self.due.push(Reverse((0, thread)));
     }
 
     /// Accounts for a thread's time up to its end.
@@ -120,8 +128,10 @@ impl WallSampler {
     pub fn tick(&mut self) {
         let now_ns = clock::monotonic_ns();
         for _ in 0..self.threads_per_tick {
-            let due = self.due.peek().is_some_and(|Reverse((when, _))| *when <= now_ns);
-            let Some(Reverse((_, thread))) = self.due.pop().filter(|_| due) else { break };
+            if self.next_due_ns().is_none_or(|due_ns| due_ns > now_ns) {
+                break;
+            }
+            let Some(Reverse((_, thread))) = self.due.pop() else { break };
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
             let next_ns = self.visit(thread, &mut wall);
             self.threads.insert(thread, wall);
@@ -213,7 +223,11 @@ impl WallSampler {
         now_ns: u64,
     ) {
         let Looked::Blocked { stack, guessed } = looked else {
-            wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
+            if wall.was_preempted(wait_ns) {
+                self.inbox.post(Event::Delayed { thread, wall_ns: wait_ns });
+            } else {
+                wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
+            }
             wall.blocked_since_ns = None;
             return;
         };
@@ -252,6 +266,16 @@ impl WallSampler {
 }
 
 impl WallThread {
+    /// Whether a running thread's wait was none: it has not given up the processor by itself.
+    fn was_preempted(&mut self, wait_ns: u64) -> bool {
+        // The count is asked for only when it matters: it costs more than all else of a visit.
+        if wait_ns < UNEXPLAINED_NS || self.blocked_since_ns.is_some() {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.switches, voluntary_switches(self.tid));
+        before.is_some() && before == self.switches
+    }
+
     /// Hands the owed wait to the collector.
     fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
         let wall_ns = std::mem::take(&mut self.owed_ns);

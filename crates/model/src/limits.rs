@@ -5,7 +5,9 @@
 pub const FRAMES_MAX: usize = 512;
 /// Frames at the root end of a truncated stack: enough to see which request or thread it was.
 pub const ROOT_FRAMES_MAX: usize = 64;
-/// Samples that can wait between the handlers and the engine. At 4 KiB each the ring is 4 MiB of
+/// Words of stack copied with a sample that had to guess a frame: 4 KiB hold some thirty frames.
+pub const STACK_COPY_WORDS: usize = 512;
+/// Samples that can wait between the handlers and the engine. At 8 KiB each the ring is 8 MiB of
 /// address space, touched only as far as it fills.
 pub const RING_SLOTS: usize = 1024;
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.

@@ -13,7 +13,7 @@ use crate::epilogue::EPILOGUE_BYTES;
 use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
-use crate::sample::Sample;
+use crate::sample::{Sample, StackCopy};
 use crate::walk::{Bounds, Tables, walk};
 
 /// A timer made the signal.
@@ -216,7 +216,26 @@ fn take_sample(
     let walked = walk(&tables, bounds, registers, code, read_own, &mut sample.frames);
     sample.end = walked.end;
     sample.guessed = walked.guessed;
+    sample.copy.length = 0;
+    if walked.guessed > 0 {
+        copy_stack(&mut sample.copy, registers, bounds);
+    }
     shared.kept.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Copies the top of the calling thread's stack.
+fn copy_stack(copy: &mut StackCopy, start: Registers, bounds: Bounds) {
+    copy.start = start;
+    copy.stack_end = bounds.high;
+    // A stack pointer outside the bounds, or not aligned, has nothing to copy.
+    if start.sp < bounds.low || start.sp & 7 != 0 {
+        return;
+    }
+    let places = (start.sp..bounds.high.saturating_sub(7)).step_by(8);
+    for (word, place) in copy.words.iter_mut().zip(places) {
+        *word = read_own(place).unwrap_or(0);
+        copy.length = copy.length.saturating_add(1);
+    }
 }
 
 /// Eight bytes of the calling thread's stack.

@@ -1,8 +1,36 @@
 //! One sample as a handler writes it.
 
+use model::EndReason;
+use model::limits::STACK_COPY_WORDS;
+
+use crate::arch::Registers;
 use crate::frames::Frames;
 use crate::record::ThreadRef;
-use model::EndReason;
+
+/// A copy of the top of a stack, taken when frames had to be guessed, so that the stack can be
+/// walked again once its methods are known.
+#[repr(C)]
+pub struct StackCopy {
+    /// The interrupted registers.
+    pub start: Registers,
+    /// The thread's stack's end: one past its last address.
+    pub stack_end: u64,
+    /// How many words from the stack pointer on were copied; 0 if none.
+    pub length: u32,
+    /// The words.
+    pub words: [u64; STACK_COPY_WORDS],
+}
+
+impl StackCopy {
+    /// The eight bytes that stood at an address, if they were copied.
+    #[must_use]
+    pub fn read(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start.sp)?;
+        let index = usize::try_from(offset.checked_div(8)?).ok()?;
+        let copied = self.words.get(..self.length as usize)?;
+        if offset & 7 == 0 { copied.get(index).copied() } else { None }
+    }
+}
 
 /// What a handler saw of its own thread.
 #[repr(C)]
@@ -23,6 +51,8 @@ pub struct Sample {
     pub guessed: u32,
     /// The stack.
     pub frames: Frames,
+    /// The top of the stack's memory, if `guessed` is not 0.
+    pub copy: StackCopy,
 }
 
 impl Default for Sample {
@@ -36,6 +66,12 @@ impl Default for Sample {
             end: EndReason::Root,
             guessed: 0,
             frames: Frames::default(),
+            copy: StackCopy {
+                start: Registers { ip: 0, sp: 0, bp: None },
+                stack_end: 0,
+                length: 0,
+                words: [0; STACK_COPY_WORDS],
+            },
         }
     }
 }

@@ -112,7 +112,10 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     /// The registers in the caller of the frame at `lookup`.
     fn caller(&mut self, lookup: u64, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
         match self.tables.native.find(lookup) {
-            Found::Rule(rule) => return self.apply(rule, at),
+            Found::Rule(rule) => return self.native(rule, at),
+            // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
+            // They push nothing, so where such code was interrupted, its caller is on top.
+            Found::NoRule if lookup == at.ip => return self.helper(at),
             Found::NoRule => return Err(EndReason::NoRule),
             Found::Outside => {}
         }
@@ -122,34 +125,75 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         }
     }
 
-    /// A managed frame that has no rule yet: most methods keep a frame pointer.
-    fn guess(&mut self, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
-        const PUSH_RBP: u8 = 0x55;
-        self.guessed = self.guessed.saturating_add(1);
-        if code.first() == Some(&PUSH_RBP) {
-            return self.apply(Rule::ENTRY, at);
-        }
-        match at.bp {
-            Some(_) => self.apply(Rule::FRAME, at),
-            None => self.scan(at.sp),
+    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is only
+    /// believed if what lies at that distance looks like the end of a frame: it doesn't if the
+    /// function has moved its stack pointer since its prologue.
+    fn native(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
+        match rule.cfa {
+            Cfa::BpOrSp { sp_offset, .. } if at.bp.is_none() => {
+                let cfa = offset_by(at.sp, sp_offset);
+                match self.frame_end(cfa.wrapping_sub(16), Self::may_be_code) {
+                    Some(caller) => Ok(caller),
+                    None => self.scan(at.sp),
+                }
+            }
+            _ => self.apply(rule, at),
         }
     }
 
-    /// The nearest pair above `sp` that looks like a saved frame pointer and a return address:
-    /// the first points further up the stack, the second to known code.
+    /// Interrupted native code without unwind data: only believed if a return address is on top.
+    fn helper(&mut self, at: Registers) -> Result<Caller, EndReason> {
+        let above = self.load(at.sp).ok_or(EndReason::OutsideStack)?;
+        if self.is_code(above.wrapping_sub(1)) {
+            self.apply(Rule::ENTRY, at)
+        } else {
+            Err(EndReason::NoRule)
+        }
+    }
+
+    /// A managed frame that has no rule yet: most methods keep a frame pointer.
+    fn guess(&mut self, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
+        const PUSH_RBP: u8 = 0x55;
+        if at.bp.is_none() {
+            return self.scan(at.sp);
+        }
+        self.guessed = self.guessed.saturating_add(1);
+        let entered = code.first() == Some(&PUSH_RBP);
+        self.apply(if entered { Rule::ENTRY } else { Rule::FRAME }, at)
+    }
+
+    /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier call.
     fn scan(&mut self, sp: u64) -> Result<Caller, EndReason> {
+        self.guessed = self.guessed.saturating_add(1);
         for word in 0..SCAN_WORDS_MAX {
-            let place = sp.wrapping_add(word.wrapping_mul(8));
-            let Some((bp, ip)) = self.load(place).zip(self.load(place.wrapping_add(8))) else {
-                break;
-            };
-            let up = bp > place.wrapping_add(8) && bp < self.bounds.high && bp & 7 == 0;
-            if up && self.is_code(ip.wrapping_sub(1)) {
-                let registers = Registers { ip, sp: place.wrapping_add(16), bp: Some(bp) };
-                return Ok(Caller { registers, exact: false });
+            if let Some(caller) =
+                self.frame_end(sp.wrapping_add(word.wrapping_mul(8)), Self::is_code)
+            {
+                return Ok(caller);
             }
         }
         Err(EndReason::NoFramePointer)
+    }
+
+    /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and a
+    /// return address, which `is_code` accepts.
+    fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Caller> {
+        let bp = self.load(place)?;
+        let ip = self.load(place.wrapping_add(8))?;
+        let up = bp > place.wrapping_add(8) && bp < self.bounds.high && bp & 7 == 0;
+        (up && is_code(self, ip.wrapping_sub(1))).then_some(Caller {
+            registers: Registers { ip, sp: place.wrapping_add(16), bp: Some(bp) },
+            exact: false,
+        })
+    }
+
+    /// Known code, or what could be a managed method that is not known yet.
+    fn may_be_code(&self, address: u64) -> bool {
+        /// The kernel maps nothing below.
+        const LOWEST: u64 = 0x1_0000;
+        let in_stack = address >= self.bounds.low && address < self.bounds.high;
+        let no_module = self.tables.native.region(address).is_none();
+        self.is_code(address) || (no_module && !in_stack && address >= LOWEST)
     }
 
     fn is_code(&self, address: u64) -> bool {
@@ -160,7 +204,10 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     fn apply(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
         let cfa = match rule.cfa {
             Cfa::Sp(offset) => offset_by(at.sp, offset),
-            Cfa::Bp(offset) => offset_by(at.bp.ok_or(EndReason::NoFramePointer)?, offset),
+            Cfa::Bp(offset) => match at.bp {
+                Some(bp) => offset_by(bp, offset),
+                None => return self.scan(at.sp),
+            },
             Cfa::BpOrSp { bp_offset, sp_offset } => match at.bp {
                 Some(bp) => offset_by(bp, bp_offset),
                 None => offset_by(at.sp, sp_offset),

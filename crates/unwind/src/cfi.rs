@@ -16,6 +16,7 @@ use signal::table::Row;
 
 use crate::bytes::Bytes;
 use crate::eh_frame::EhFrame;
+use crate::managed::instruction::{Instruction, Kind};
 use crate::rules::Rules;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -59,9 +60,15 @@ pub struct Block {
 }
 
 /// Runs all entries of a module and sorts what they say into its executable ranges. Ranges must be
-/// ascending; one longer than 4 GiB gets no rows.
+/// ascending; one longer than 4 GiB gets no rows. `read_code` fills a buffer with the code at an
+/// address, and says how much it could.
 #[must_use]
-pub fn blocks(frames: &EhFrame, code: &[Range<u64>], rules: &mut Rules) -> (Vec<Block>, Losses) {
+pub fn blocks(
+    frames: &EhFrame,
+    code: &[Range<u64>],
+    rules: &mut Rules,
+    read_code: ReadCode,
+) -> (Vec<Block>, Losses) {
     let blocks = code.iter().map(|range| Block { range: range.clone(), rows: Vec::new() });
     let mut reader = Reader {
         section: Section::new(&frames.bytes, LittleEndian),
@@ -69,6 +76,7 @@ pub fn blocks(frames: &EhFrame, code: &[Range<u64>], rules: &mut Rules) -> (Vec<
             .set_eh_frame(frames.address)
             .set_eh_frame_hdr(frames.hdr_address),
         rules,
+        read_code,
         blocks: blocks.collect(),
         rows: 0,
         losses: Losses::default(),
@@ -80,10 +88,14 @@ pub fn blocks(frames: &EhFrame, code: &[Range<u64>], rules: &mut Rules) -> (Vec<
     (reader.blocks, reader.losses)
 }
 
+/// Fills a buffer with the code at an address of this process; returns the bytes that could be read.
+pub type ReadCode = fn(u64, &mut [u8]) -> usize;
+
 struct Reader<'a, 'r> {
     section: Section<'a>,
     bases: BaseAddresses,
     rules: &'r mut Rules,
+    read_code: ReadCode,
     blocks: Vec<Block>,
     rows: usize,
     losses: Losses,
@@ -135,11 +147,9 @@ impl<'a> Reader<'a, '_> {
             // Linkers leave entries of discarded functions behind, at address 0.
             return count(&mut self.losses.outside);
         };
-        if self.rows >= UNWIND_ROWS_MAX {
-            return count(&mut self.losses.over_limit);
-        }
         let section = self.section;
         let bases = self.bases.clone();
+        let mut framed = None;
         let Ok(mut table) = fde.rows(&section, &bases, context) else {
             return count(&mut self.losses.bad_programs);
         };
@@ -155,13 +165,40 @@ impl<'a> Reader<'a, '_> {
             if at < start || at >= end {
                 continue;
             }
+            if self.rows >= UNWIND_ROWS_MAX {
+                count(&mut self.losses.over_limit);
+                break;
+            }
             if rule == Rule::UNSUPPORTED {
                 count(&mut self.losses.unsupported);
+            }
+            if rule == Rule::FRAME {
+                self.framed(block, at..end, &mut framed);
+                continue;
             }
             let rule = self.rules.intern(rule);
             self.push(block, at, rule);
         }
         self.push(block, end, Row::NO_RULE);
+    }
+
+    /// Appends the rows of a frame that the data describes by its frame pointer. Once its prologue
+    /// is over, the stack pointer stands at a fixed distance too, which the data does not tell: it
+    /// is read off the instructions, for walks that start without the frame pointer.
+    fn framed(&mut self, block: usize, range: Range<u64>, framed: &mut Option<Framed>) {
+        let at = range.start;
+        let Framed { body, sp_offset } =
+            *framed.get_or_insert_with(|| Framed::read(at, self.read_code));
+        if at < body {
+            let rule = self.rules.intern(Rule::FRAME);
+            self.push(block, at, rule);
+        }
+        let body = at.max(body);
+        if body < range.end {
+            let cfa = Cfa::BpOrSp { bp_offset: 16, sp_offset };
+            let rule = self.rules.intern(Rule { cfa, ..Rule::FRAME });
+            self.push(block, body, rule);
+        }
     }
 
     fn push(&mut self, block: usize, address: u64, rule: u32) {
@@ -173,6 +210,41 @@ impl<'a> Reader<'a, '_> {
             }
             Err(_) => count(&mut self.losses.over_limit),
         }
+    }
+}
+
+/// What a framed function's prologue does after it has set its frame pointer.
+#[derive(Clone, Copy)]
+struct Framed {
+    /// Where the body begins.
+    body: u64,
+    /// From the stack pointer up to the CFA, bytes, in the body.
+    sp_offset: i32,
+}
+
+impl Framed {
+    /// Reads on from where the frame pointer has just been set: pushes, then one `sub rsp`.
+    fn read(at: u64, read_code: ReadCode) -> Self {
+        /// Six pushes of two bytes and a long `sub`.
+        const BYTES: usize = 24;
+        let mut bytes = [0; BYTES];
+        let read = read_code(at, &mut bytes);
+        let mut code = bytes.get(..read).unwrap_or_default();
+        let mut framed = Self { body: at, sp_offset: 16 };
+        while let Some(next) = Instruction::decode(code) {
+            let (grown, last) = match next.kind {
+                Kind::Push(_) => (8, false),
+                Kind::SubSp(bytes) => (bytes, true),
+                _ => break,
+            };
+            framed.sp_offset = framed.sp_offset.saturating_add(grown);
+            framed.body = framed.body.saturating_add(next.len as u64);
+            code = code.get(next.len..).unwrap_or_default();
+            if last {
+                break;
+            }
+        }
+        framed
     }
 }
 

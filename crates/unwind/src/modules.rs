@@ -109,7 +109,7 @@ pub fn scan(previous: &[Arc<Module>]) -> Scan {
     let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let mut scan = Scan::default();
     let mut seen = 0usize;
-    iterate(&mut |info| {
+    let whole = iterate(&mut |info| {
         scan.counters = info.counters;
         seen = seen.saturating_add(1);
         if seen > NATIVE_MODULES_MAX {
@@ -126,6 +126,9 @@ pub fn scan(previous: &[Arc<Module>]) -> Scan {
         }
         Next::Go
     });
+    if !whole {
+        scan.skipped = scan.skipped.saturating_add(1);
+    }
     scan
 }
 
@@ -146,13 +149,16 @@ struct Info<'a> {
 /// What the callback gets through its `void *`.
 struct Visitor<'a> {
     visit: &'a mut dyn FnMut(Info<'_>) -> Next,
+    panicked: bool,
 }
 
-fn iterate(visit: &mut dyn FnMut(Info<'_>) -> Next) {
-    let mut visitor = Visitor { visit };
+/// Visits all modules; whether that went well.
+fn iterate(visit: &mut dyn FnMut(Info<'_>) -> Next) -> bool {
+    let mut visitor = Visitor { visit, panicked: false };
     // SAFETY: `callback` has the type that dl_iterate_phdr wants and gets our own `Visitor`, which
     // outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut visitor).cast()) };
+    !visitor.panicked
 }
 
 unsafe extern "C" fn callback(
@@ -160,47 +166,65 @@ unsafe extern "C" fn callback(
     size: libc::size_t,
     data: *mut c_void,
 ) -> c_int {
-    // Older loaders pass a shorter structure, without the counters.
-    if info.is_null()
-        || data.is_null()
-        || size < std::mem::offset_of!(libc::dl_phdr_info, dlpi_adds)
-    {
+    if info.is_null() || data.is_null() {
         return 0;
     }
+    // SAFETY: both come from the loader just now, and `visit` can't keep the result.
+    let Some(info) = (unsafe { Info::new(info, size) }) else { return 0 };
     // SAFETY: `data` is the `Visitor` that `iterate` passed, borrowed by nobody else meanwhile.
     let visitor = unsafe { &mut *data.cast::<Visitor<'_>>() };
-    // SAFETY: the loader passes a valid structure, of `size` bytes; the four fields up to
-    // `dlpi_adds` lie inside it, as just checked.
-    let (bias, name, headers, count) =
-        unsafe { ((*info).dlpi_addr, (*info).dlpi_name, (*info).dlpi_phdr, (*info).dlpi_phnum) };
-    let counters = if size >= std::mem::offset_of!(libc::dl_phdr_info, dlpi_tls_modid) {
-        // SAFETY: `size` says that both counters are there.
-        let (adds, subs) = unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) };
-        Counters { adds, subs }
-    } else {
-        Counters::default()
-    };
-    let name = if name.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the loader's name is a C string that lives until the module is unloaded.
-        unsafe { CStr::from_ptr(name) }.to_bytes()
-    };
-    let headers = if headers.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the loader says that `count` program headers are mapped at `headers`.
-        unsafe { std::slice::from_raw_parts(headers, usize::from(count)) }
-    };
-    let info = Info { counters, bias, name, headers };
     // A panic must not cross the loader's C frames. There is no known one.
     match catch_unwind(AssertUnwindSafe(|| (visitor.visit)(info))) {
         Ok(Next::Go) => 0,
-        Ok(Next::Stop) | Err(_) => 1,
+        Ok(Next::Stop) => 1,
+        Err(_) => {
+            visitor.panicked = true;
+            1
+        }
     }
 }
 
-impl Info<'_> {
+impl<'a> Info<'a> {
+    /// Reads the loader's structure: older loaders leave out the counters at its end.
+    ///
+    /// # Safety
+    /// `info` and `size` are what the loader passed to the callback that is running, and the result
+    /// is not used after it.
+    unsafe fn new(info: *const libc::dl_phdr_info, size: usize) -> Option<Self> {
+        type Raw = libc::dl_phdr_info;
+        if size < std::mem::offset_of!(Raw, dlpi_adds) {
+            return None;
+        }
+        // SAFETY: the loader passes a valid structure, and the field lies before `dlpi_adds`.
+        let bias = unsafe { (*info).dlpi_addr };
+        // SAFETY: as above.
+        let name = unsafe { (*info).dlpi_name };
+        // SAFETY: as above.
+        let headers = unsafe { (*info).dlpi_phdr };
+        // SAFETY: as above.
+        let count = unsafe { (*info).dlpi_phnum };
+        let mut counters = Counters::default();
+        if size >= std::mem::offset_of!(Raw, dlpi_tls_modid) {
+            // SAFETY: `size` reaches beyond both counters.
+            counters.adds = unsafe { (*info).dlpi_adds };
+            // SAFETY: as above.
+            counters.subs = unsafe { (*info).dlpi_subs };
+        }
+        let name = if name.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: the loader's name is a C string that lives until the module is unloaded.
+            unsafe { CStr::from_ptr(name) }.to_bytes()
+        };
+        let headers = if headers.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: the loader says that `count` program headers are mapped at `headers`.
+            unsafe { std::slice::from_raw_parts(headers, usize::from(count)) }
+        };
+        Some(Self { counters, bias, name, headers })
+    }
+
     fn module(&self, executable: &Path, first: bool) -> Module {
         let mut code: Vec<Range<u64>> = self
             .loads()

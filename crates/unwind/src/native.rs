@@ -6,7 +6,7 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 
-use crate::cfi::{self, Block, Losses};
+use crate::cfi::{self, Block, Losses, ReadCode};
 use crate::eh_frame::{EhFrame, NoEhFrame};
 use crate::modules::{self, Counters, Fresh, Module};
 use crate::rules::Rules;
@@ -75,20 +75,28 @@ pub enum Refresh {
 }
 
 /// Builds tables. Rows of modules that stay are copied from the last table, not computed again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TableBuilder {
     rules: Rules,
     entries: Vec<Entry>,
     table: Arc<NativeTable>,
     counters: Counters,
     skipped: u32,
+    read_code: ReadCode,
 }
 
 impl TableBuilder {
-    /// A builder with an empty table.
+    /// A builder with an empty table, which reads code by that function.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(read_code: ReadCode) -> Self {
+        Self {
+            rules: Rules::default(),
+            entries: Vec::new(),
+            table: Arc::default(),
+            counters: Counters::default(),
+            skipped: 0,
+            read_code,
+        }
     }
 
     /// Looks at the loader; builds a new table if modules were added or removed since the last
@@ -150,7 +158,8 @@ impl TableBuilder {
     ) -> (Vec<Block>, Entry) {
         match eh_frame {
             Ok(frames) => {
-                let (blocks, losses) = cfi::blocks(&frames, &module.code, &mut self.rules);
+                let (blocks, losses) =
+                    cfi::blocks(&frames, &module.code, &mut self.rules, self.read_code);
                 (blocks, Entry { module, losses, missing: None })
             }
             Err(missing) => {

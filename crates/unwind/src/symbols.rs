@@ -192,7 +192,7 @@ impl Source<'_> {
 /// The functions of a symbol table, sorted.
 fn functions(table: &[u8]) -> Vec<Function> {
     let (symbols, _) = table.as_chunks::<{ elf::SYMBOL_BYTES }>();
-    let mut functions: Vec<Function> = symbols.iter().filter_map(|s| function(s)).collect();
+    let mut functions: Vec<Function> = symbols.iter().filter_map(function).collect();
     functions.sort_unstable_by_key(|function| (function.address, function.rank, function.name));
     functions.dedup_by_key(|function| function.address);
     functions.shrink_to_fit();

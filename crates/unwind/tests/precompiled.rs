@@ -1,37 +1,16 @@
 //! The prologue decoder against the unwind codes of every precompiled method of the base library.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/r2r.rs"]
 mod r2r;
-
-use std::path::{Path, PathBuf};
+#[path = "support/rig.rs"]
+mod rig;
 
 use r2r::{Function, Image, Truth, Unwind};
 use signal::epilogue::epilogue;
 use signal::rule::{Cfa, Rule, SavedBp};
 use unwind::managed::instruction::{Instruction, Kind};
 use unwind::managed::{Method, Shape};
-
-/// Base libraries to check: those that the rig installed, and those that the variable names
-/// (paths with `:` between).
-fn libraries() -> Vec<PathBuf> {
-    const NAME: &str = "System.Private.CoreLib.dll";
-    let named = std::env::var_os("CORPROF_TEST_CORELIB").unwrap_or_default();
-    let mut found: Vec<PathBuf> = std::env::split_paths(&named).collect();
-    let rig = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rig");
-    let mut folders = vec![rig];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                Ok(_) if entry.file_name() == NAME => found.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    found.retain(|path| path.is_file());
-    found
-}
 
 /// Whether a rule says what the unwind codes say at `offset` from the function's begin.
 fn agrees(unwind: &Unwind, offset: usize, rule: Rule) -> bool {
@@ -207,11 +186,7 @@ fn after(code: &[u8], before: Truth) -> Option<Truth> {
 
 #[test]
 fn every_precompiled_method() {
-    let libraries = libraries();
-    if libraries.is_empty() {
-        eprintln!("SKIPPED every_precompiled_method: no System.Private.CoreLib.dll in target/rig");
-    }
-    for library in libraries {
+    for library in rig::files("every_precompiled_method", &["System.Private.CoreLib.dll"]) {
         let image = Image::read(std::fs::read(&library).unwrap()).expect("precompiled code");
         let start = std::time::Instant::now();
         let tally = check(&image);

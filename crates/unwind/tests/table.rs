@@ -1,8 +1,11 @@
 //! The table of all modules of this process against gimli's own evaluation, address by address.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+#[path = "support/rig.rs"]
+mod rig;
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gimli::{
@@ -15,6 +18,8 @@ use signal::table::{Found, Row};
 use unwind::eh_frame::EhFrame;
 use unwind::modules::{self, Module};
 use unwind::native::TableBuilder;
+
+const TEST: &str = "every_module_of_this_process, the runtime's part";
 
 type Section<'a> = gimli::EhFrame<EndianSlice<'a, LittleEndian>>;
 
@@ -40,7 +45,9 @@ fn by_rule(found: Found, ip: u64) -> Outcome {
     let Found::Rule(Rule { cfa, bp }) = found else { return Outcome::NoRule };
     let cfa = match cfa {
         Cfa::Sp(offset) => SP.wrapping_add_signed(offset.into()),
-        Cfa::Bp(offset) => BP.wrapping_add_signed(offset.into()),
+        Cfa::Bp(offset) | Cfa::BpOrSp { bp_offset: offset, .. } => {
+            BP.wrapping_add_signed(offset.into())
+        }
         Cfa::DerefBp(offset) => memory(BP.wrapping_add_signed(offset.into())),
         Cfa::Plt { pushed_from } => SP + 8 + 8 * u64::from(ip & 15 >= u64::from(pushed_from)),
         Cfa::SignalFrame => return Outcome::Signal,
@@ -168,39 +175,16 @@ fn addresses(module: &Module, rows: impl Fn(u64) -> Vec<Row>) -> Vec<u64> {
     addresses
 }
 
-/// Libraries of the runtime, if the rig or `CORPROF_TEST_LIBRARIES` (paths with `:` between) has
-/// them; they are loaded but not run.
-fn runtime_libraries() -> Vec<PathBuf> {
-    let named = std::env::var_os("CORPROF_TEST_LIBRARIES").unwrap_or_default();
-    let mut found: Vec<PathBuf> = std::env::split_paths(&named).collect();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rig")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                Ok(_) if entry.file_name() == "libcoreclr.so" => found.push(entry.path()),
-                Ok(_) if entry.file_name() == "libclrjit.so" => found.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    found.retain(|path| path.is_file());
-    found
-}
-
 #[test]
 fn every_module_of_this_process() {
-    let libraries = runtime_libraries();
-    if libraries.is_empty() {
-        eprintln!("SKIPPED part of every_module_of_this_process: no libcoreclr.so in target/rig");
-    }
-    for library in libraries {
+    // Loaded, not run.
+    for library in rig::files(TEST, &["libcoreclr.so", "libclrjit.so", "libSystem.Native.so"]) {
         let path = CString::new(library.as_os_str().as_bytes()).unwrap();
         // SAFETY: the runtime's libraries do nothing much when loaded.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{}", library.display());
     }
-    let mut builder = TableBuilder::new();
+    let mut builder = TableBuilder::new(sys::memory::copy_own);
     let start = Instant::now();
     builder.refresh();
     let elapsed = start.elapsed();

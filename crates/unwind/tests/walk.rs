@@ -1,4 +1,5 @@
 //! Real walks of this process's own stacks by the table, against framehop's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/walk.rs"]
 mod walk;
@@ -15,7 +16,7 @@ use walk::{End, Framehop, Registers, by_runtime, by_table};
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn builder() -> TableBuilder {
-    let mut builder = TableBuilder::new();
+    let mut builder = TableBuilder::new(sys::memory::copy_own);
     assert!(matches!(builder.refresh(), Refresh::Changed { removed: 0, .. }));
     builder
 }
@@ -26,16 +27,18 @@ fn check(registers: Registers, through_signal: bool) -> Vec<String> {
     let builder = builder();
     let (ours, end) = by_table(builder.table().view(), registers);
     let (theirs, complete) = Framehop::new().walk(registers);
-    assert_eq!((end, complete), (End::Root, true), "{ours:x?}\n{theirs:x?}");
-    // framehop does not go through signal frames: where it stops, the kernel's frame begins.
-    assert_eq!(ours[..theirs.len().min(ours.len())], theirs);
+    assert_eq!(end, End::Root, "{ours:x?}");
+    if through_signal {
+        // framehop does not go through signal frames: what follows the second one is a guess.
+        assert_eq!(ours[..2], theirs[..2]);
+    } else {
+        assert!(complete, "{theirs:x?}");
+        assert_eq!(ours, theirs);
+    }
     // The leaf was read elsewhere in its function; this function lies below it.
     let mut runtime = by_runtime();
     runtime.retain(|ip| *ip != 0);
     assert!(runtime.ends_with(&ours[1..]), "{ours:x?}\n{runtime:x?}");
-    if !through_signal {
-        assert_eq!(ours, theirs);
-    }
     ours.iter()
         .map(|ip| {
             let module = builder.module(ip - 1).expect("a module");

@@ -13,8 +13,7 @@ namespace Corprof.TestApps;
 static class Calls
 {
     static readonly Regex Address = new(@"(\w+)(\.\w+)*@(\w+)\.(com|org|net)", RegexOptions.None);
-    static readonly string Text = string.Join(
-        " ", Enumerable.Range(0, 300).Select(i => i % 7 == 0 ? $"user.{i}@host{i}.org" : $"word{i}"));
+    static readonly string Text = string.Join(" ", Enumerable.Range(0, 300).Select(MakeWord));
 
     static void Main(string[] words)
     {
@@ -40,6 +39,8 @@ static class Calls
         crew.Run();
         new Truth().Add("threads", crew.Truths).Tell();
     }
+
+    static string MakeWord(int i) => i % 7 == 0 ? $"user.{i}@host{i}.org" : $"word{i}";
 
     static long Repeat(Func<long> kind, TimeSpan limit)
     {
@@ -80,11 +81,8 @@ static class Calls
     [MethodImpl(MethodImplOptions.NoInlining)]
     static long RoundTrip()
     {
-        var order = new Order
-        {
-            Customer = "someone",
-            Lines = Enumerable.Range(0, 50).Select(i => new Line { Sku = "s" + i, Count = i }).ToList(),
-        };
+        var lines = Enumerable.Range(0, 50).Select(i => new Line { Sku = "s" + i, Count = i });
+        var order = new Order { Customer = "someone", Lines = lines.ToList() };
         return JsonSerializer.Deserialize<Order>(JsonSerializer.Serialize(order))!.Lines.Count;
     }
 
@@ -181,7 +179,7 @@ static class Calls
         public override double Area() => first.Area() + second.Area();
     }
 
-    /// <summary>An unbalanced search tree: generic code over a class and over a value type.</summary>
+    /// <summary>A search tree: generic code over a class and over a value type.</summary>
     sealed class Tree<T> where T : IComparable<T>
     {
         Node? root;

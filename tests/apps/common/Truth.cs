@@ -7,8 +7,8 @@ using System.Text;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// The facts that a program measured about itself. Its own few lines instead of a JSON library, whose
-/// start-up would be a good part of a short program's profile.
+/// The facts that a program measured about itself. Its own few lines instead of a JSON library,
+/// whose start-up would be a good part of a short program's profile.
 /// </summary>
 sealed class Truth
 {

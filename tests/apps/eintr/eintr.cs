@@ -104,7 +104,8 @@ static unsafe class Interruption
         socket.Bind(new IPEndPoint(IPAddress.Loopback, 0));
         // Not the property of Socket, so that nothing of the runtime stands between.
         var timeout = new Time { Fraction = millis * 1000L };
-        if (SetOption(socket.Handle, SocketLevel, ReceiveTimeout, &timeout, (uint)sizeof(Time)) != 0)
+        var size = (uint)sizeof(Time);
+        if (SetOption(socket.Handle, SocketLevel, ReceiveTimeout, &timeout, size) != 0)
             throw new InvalidOperationException("the receive timeout was not accepted");
         return socket;
     }

@@ -6,7 +6,8 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// A loop without any call against a method full of calls: --share PERCENT of the loop, --seconds N.
+/// A loop without any call against a method full of calls: --share PERCENT of the loop,
+/// --seconds N.
 /// A profiler that looks only where the runtime can stop a thread misses the loop.
 /// </summary>
 static class Leaf

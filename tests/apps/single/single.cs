@@ -4,7 +4,7 @@ using System.Threading;
 
 namespace Corprof.TestApps;
 
-/// <summary>One worker and nothing else: it works 20 ms and sleeps 20 ms, in turn; --seconds N.</summary>
+/// <summary>One worker and nothing else, 20 ms at work and 20 ms asleep: --seconds N.</summary>
 static class Single
 {
     const int TurnMillis = 20;
@@ -49,7 +49,7 @@ static class Single
         KeepFrame();
     }
 
-    /// <summary>A call after the wait, or the wait would be a tail call that leaves no frame.</summary>
+    /// <summary>Comes after a wait, which as a tail call would leave no frame.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void KeepFrame()
     {

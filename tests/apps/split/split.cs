@@ -5,7 +5,7 @@ using System.Threading;
 
 namespace Corprof.TestApps;
 
-/// <summary>One thread divides its CPU time between two methods: --share PERCENT, --seconds N.</summary>
+/// <summary>One thread divides its CPU time: --share PERCENT of A, --seconds N.</summary>
 static class Split
 {
     // About a millisecond, so that the two reads of the clock around it do not count.

@@ -7,8 +7,8 @@ namespace Corprof.TestApps;
 /// <summary>Threads that come and go, tasks, and locks that are fought for.</summary>
 static class Churn
 {
-    // Eleven of a hundred threads do this: some hundred new threads a second.
-    const int PauseMillis = 100;
+    // Eleven of a hundred threads do this: on two busy cores some hundred new threads a second.
+    const int PauseMillis = 20;
 
     static readonly object Gate = new();
 

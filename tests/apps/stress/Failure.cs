@@ -3,7 +3,7 @@ using System.Runtime.CompilerServices;
 
 namespace Corprof.TestApps;
 
-/// <summary>Exceptions that pass ten frames, with finally blocks and a filter on their way.</summary>
+/// <summary>Exceptions that pass ten frames with finally blocks, and a filter.</summary>
 static class Failure
 {
     const int Depth = 10;

@@ -3,7 +3,7 @@ using System.Collections.Generic;
 
 namespace Corprof.TestApps;
 
-/// <summary>Pressure on the garbage collector, with objects that survive some collections.</summary>
+/// <summary>Pressure on the garbage collector, with objects that live for a while.</summary>
 static class Memory
 {
     const int Survivors = 200;

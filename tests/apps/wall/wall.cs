@@ -38,7 +38,8 @@ static class Wall
             Time(truth, "ReadHere", () => ReadHere(otherReader));
             Time(truth, "ComputeHere", () => ComputeHere(computeSeconds));
         });
-        crew.Add("sender", truth => Time(truth, "SendLater", () => SendLater(seconds, silent, partner)));
+        crew.Add("sender", truth =>
+            Time(truth, "SendLater", () => SendLater(seconds, silent, partner)));
         crew.Run();
         new Truth().Add("threads", crew.Truths).Tell();
     }
@@ -100,7 +101,7 @@ static class Wall
         second.Send(new byte[1]);
     }
 
-    /// <summary>A call after the wait, or the wait would be a tail call that leaves no frame.</summary>
+    /// <summary>Comes after a wait, which as a tail call would leave no frame.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void KeepFrame()
     {
@@ -108,10 +109,10 @@ static class Wall
 
     static (Socket, Socket) Connect()
     {
-        using var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        using var listener = new Socket(SocketType.Stream, ProtocolType.Tcp);
         listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
         listener.Listen(1);
-        var client = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        var client = new Socket(SocketType.Stream, ProtocolType.Tcp);
         client.Connect(listener.LocalEndPoint!);
         return (client, listener.Accept());
     }

@@ -8,7 +8,7 @@ using System.Threading.Tasks;
 
 namespace Corprof.TestApps;
 
-/// <summary>The load on the service: clients in a process of their own, out of its profile.</summary>
+/// <summary>The load on the service, by clients in a process of their own.</summary>
 static class Load
 {
     // The orders of a hundred customers, some work, and an exception now and then.
@@ -19,7 +19,7 @@ static class Load
     // A profiler of the service must not load itself into the clients.
     static readonly string[] ForeignPrefixes = { "CORECLR_", "CORPROF_", "LD_PRELOAD" };
 
-    /// <summary>Starts this same program as the clients, and gives their answers and errors.</summary>
+    /// <summary>Starts this program as the clients; gives their answers and errors.</summary>
     public static async Task<(long, long)> RunInChild(string url, string[] words)
     {
         // All words up to the program's own arguments: the launcher, its options and the assembly.

@@ -43,7 +43,7 @@ namespace Corprof.Rig
             return Report(Emit(compilation, command));
         }
 
-        /// <summary>Without /out the result stays in memory: a compilation as a mere workload.</summary>
+        /// <summary>Without /out the result stays in memory: a mere workload.</summary>
         static IEnumerable<Diagnostic> Emit(Compilation compilation, CommandLineArguments command)
         {
             if (command.OutputFileName == null)

@@ -19,7 +19,8 @@ internal static class StartupHook
             return File.Exists(candidate) ? context.LoadFromAssemblyPath(candidate) : null;
         };
 
-        var main = AssemblyLoadContext.Default.LoadFromAssemblyPath(Path.GetFullPath(path)).EntryPoint!;
+        var app = AssemblyLoadContext.Default.LoadFromAssemblyPath(Path.GetFullPath(path));
+        var main = app.EntryPoint!;
         // The process was given the program's arguments: the hook takes them as they are.
         object[] arguments = main.GetParameters().Length == 0
             ? []

@@ -17,7 +17,7 @@ pub(crate) struct Component {
     /// As a person names it.
     pub title: &'static str,
     pub package: Package,
-    /// A file below the rig's folder without which the component is broken, whatever its state says.
+    /// A file below the rig's folder; without it the component is broken, whatever its state says.
     pub proof: &'static str,
     unpack: fn(&Site) -> Result<()>,
 }

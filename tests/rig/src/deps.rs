@@ -1,7 +1,7 @@
 //! The split of a self-contained program's folder into the shared frameworks that it carries.
 //!
-//! `APP.deps.json` lists the files of each "runtime pack": those of one framework. From a folder with
-//! such lists a dotnet root is made, on which any program runs.
+//! `APP.deps.json` lists the files of each "runtime pack": those of one framework. From a folder
+//! with such lists a dotnet root is made, on which any program runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(crate) struct Framework {
 
 /// Finds the framework in the program's deps.json.
 ///
-/// Where the program has a newer package of an assembly of the framework, that one is listed for the
-/// package and no longer for the framework: `replaced` names such files.
+/// Where the program has a newer package of an assembly of the framework, that one is listed for
+/// the package and no longer for the framework: `replaced` names such files.
 pub(crate) fn framework(deps: &Value, name: &'static str, replaced: &[&str]) -> Result<Framework> {
     let target = deps["runtimeTarget"]["name"].as_str().context("no runtimeTarget")?;
     let libraries = deps["targets"][target].as_object().context("no libraries of the target")?;

@@ -3,8 +3,8 @@
 
 use std::io;
 
-/// Longest file of these that is read: `stat` has up to about 350 bytes.
-const FILE_BYTES_MAX: usize = 512;
+/// Longest file of these that is read: `stat` has up to about 350 bytes, `status` up to about 2,000.
+const FILE_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
 
@@ -147,6 +147,17 @@ impl SchedStat {
     }
 }
 
+/// How often a thread has given up the processor by itself, which is how often it has waited.
+/// `None` once it has ended.
+#[must_use]
+pub fn voluntary_switches(tid: u32) -> Option<u64> {
+    const KEY: &[u8] = b"\nvoluntary_ctxt_switches:";
+    let text = Text::of_thread(tid, "status")?;
+    let start = text.bytes().windows(KEY.len()).position(|window| window == KEY)?;
+    let rest = text.bytes().get(start.checked_add(KEY.len())?..)?;
+    number(rest.split(|byte| *byte == b'\n').next()?)
+}
+
 /// A thread's name as the kernel has it, at most 15 bytes.
 #[must_use]
 pub fn thread_name(tid: u32) -> Option<String> {
@@ -201,6 +212,7 @@ mod tests {
         // A thread that reads its own file is seen in that very read.
         assert!(matches!(Blocked::read(tid), Some(Blocked::At { call: Some(0), .. })));
         assert!(SchedStat::read(tid).is_some(), "0 ns in a thread's first slice");
+        assert!(voluntary_switches(tid).is_some());
         assert!(thread_ids().expect("task list").contains(&tid));
         assert_eq!(Stat::read(u32::MAX), None);
     }

@@ -47,13 +47,13 @@ pub struct Instruction {
 }
 
 /// The longest legal instruction, bytes.
-const LEN_MAX: usize = 15;
+const LONGEST: usize = 15;
 
 impl Instruction {
     /// The instruction at the start of `code`; `None` if it is cut off or unknown.
     #[must_use]
     pub fn decode(code: &[u8]) -> Option<Self> {
-        let code = Bytes(code.get(..LEN_MAX.min(code.len()))?);
+        let code = Bytes(code.get(..LONGEST.min(code.len()))?);
         let mut prefixes = Prefixes::default();
         let mut at = 0usize;
         loop {
@@ -223,7 +223,7 @@ fn modrm_len(code: Bytes<'_>, at: usize) -> Option<usize> {
         1 => 1,
         _ => 4,
     };
-    Some(displacement + 1 + usize::from(sib))
+    Some(if sib { displacement + 2 } else { displacement + 1 })
 }
 
 /// What an instruction without VEX prefix means. `at` is where its ModRM byte or immediate is.

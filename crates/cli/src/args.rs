@@ -1,0 +1,316 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use config::{OPTIONS, Opt};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success; also if the reader of the output went away
+  1    a file or folder could not be read or written (the message says which)
+  2    the command line makes no sense
+  `corprof run` ends with the program's own code, 128+n if signal n ended it, or
+  125  the program was not started: no usable agent, no output folder
+  126  the program can't be executed
+  127  there is no such program";
+
+/// A continuous profiler for .NET: CPU and wall time, from a running program to a table or a file.
+#[derive(Debug, Parser)]
+#[command(name = "corprof", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program under the profiler; at its end: a table, the files, what it cost
+    #[command(long_about = RUN_LONG, after_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Show where time went, from profile files
+    #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
+    /// Print the variables that profile a program without `corprof run`
+    #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
+    Env(EnvArgs),
+}
+
+const RUN_LONG: &str = "\
+Run a program under the profiler; at its end: a table, the files, what it cost.
+
+The program keeps its standard input and output, its signals and its exit code. The report goes to
+standard error, so that the program's output stays its own. Child processes are profiled too, and
+merged in the report; it lists each process's total.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  corprof run -- dotnet MyApp.dll --its-own-flag
+  corprof run --for 30s --out /tmp/profile -- ./MyServer
+  corprof run --cpu-interval 1ms --sampler scan -- dotnet MyApp.dll
+  corprof run --json=report.json --top 5 -- ./MyTool
+
+Exit codes:
+  the program's own; 128+n if signal n ended it, also after --for
+  125  it was not started: no usable agent, no output folder
+  126  it can't be executed
+  127  there is no such program";
+
+/// `corprof run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// End the program after this time, such as 30s: SIGTERM, and SIGKILL 10 s later
+    #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
+    pub time_limit: Option<Duration>,
+
+    /// Write the report as JSON instead of tables; without =FILE to report.json beside the
+    /// profiles, with =- to standard output after the program's own
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    pub json: Option<OsString>,
+
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+
+    /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
+    /// ../lib/corprof from there
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true,
+          allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+const TOP_LONG: &str = "\
+Show where time went, from profile files: time in functions themselves and with what they called,
+CPU and wall side by side; then the totals, what profiling cost and what was lost.
+
+A folder stands for the profiles (*.pb.gz) in it. All files are merged. A file that can't be read
+is named on standard error and passed over, and the exit code is then 1.";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  corprof top corprof-out/MyApp-20261129-101500
+  corprof top a.pb.gz b.pb.gz --by thread
+  corprof top profiles/ --sort total --value wall --limit 50
+  corprof top profiles/ --json | jq '.rows[0]'";
+
+/// `corprof top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Profiles (pprof, gzipped or plain, also of other tools), or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// What a row is
+    #[arg(long, value_enum, default_value_t = By::Function)]
+    pub by: By,
+
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+
+    /// Only the table sorted by own time, or the one with callees' [default: both]
+    #[arg(long, value_enum)]
+    pub sort: Option<Sort>,
+
+    /// Which time rows are sorted by [default: cpu, or wall if there is no cpu]
+    #[arg(long, value_enum)]
+    pub value: Option<Clock>,
+
+    /// JSON on standard output; times are nanoseconds
+    #[arg(long)]
+    pub json: bool,
+}
+
+const ENV_LONG: &str = "\
+Print the variables that profile a program without `corprof run`: for services that run for long.
+Profiles then appear in CORPROF_OUTPUT_DIR, every minute and at the end.";
+
+const ENV_EXAMPLES: &str = "\
+Examples:
+  eval \"$(corprof env --shell --out /var/tmp/profiles)\" && dotnet MyApp.dll
+  corprof env --docker --agent /opt/corprof/libcorprof.so >> Dockerfile
+  corprof env --k8s --service orders --cpu-interval 20ms";
+
+/// `corprof env`.
+#[derive(Args, Debug)]
+pub struct EnvArgs {
+    /// Lines for a shell (the default)
+    #[arg(long, group = "form")]
+    pub shell: bool,
+
+    /// An ENV instruction for a Dockerfile
+    #[arg(long, group = "form")]
+    pub docker: bool,
+
+    /// The `env:` of a container, for Kubernetes
+    #[arg(long, group = "form")]
+    pub k8s: bool,
+
+    /// The agent's path where the program runs [default: the agent that `corprof run` would use;
+    /// with --docker and --k8s /opt/corprof/libcorprof.so]
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+}
+
+/// What a row of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// A function
+    Function,
+    /// A thread
+    Thread,
+    /// What threads were doing (wall time)
+    State,
+    /// An assembly or a native library
+    Module,
+}
+
+/// What a table is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Time in the function itself
+    #[value(name = "self")]
+    Own,
+    /// Time in the function and in what it called
+    Total,
+}
+
+/// Which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clock {
+    /// Time on a processor
+    Cpu,
+    /// Time on the clock, waiting included
+    Wall,
+}
+
+/// The profiler's options that were given, from the one list in crate `config`.
+#[derive(Clone, Debug, Default)]
+pub struct ProfilerOptions {
+    /// Options with their values, which are good ones.
+    pub given: Vec<(&'static Opt, String)>,
+}
+
+impl ProfilerOptions {
+    /// The value given for a variable.
+    pub fn get(&self, var: &str) -> Option<&str> {
+        self.given.iter().find(|(option, _)| option.var == var).map(|(_, value)| value.as_str())
+    }
+}
+
+impl FromArgMatches for ProfilerOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let value = |option: &'static Opt| {
+            let value = matches.get_one::<String>(option.flag?)?;
+            Some((option, value.clone()))
+        };
+        Ok(Self { given: OPTIONS.iter().filter_map(value).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ProfilerOptions {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(OPTIONS.iter().filter_map(argument))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+fn argument(option: &'static Opt) -> Option<Arg> {
+    let (values, default) = (option.values(), option.default_text());
+    let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
+    let check = |value: &str| option.check(value).map(|()| value.to_owned());
+    let argument = Arg::new(option.flag?)
+        .long(option.flag?)
+        .action(ArgAction::Set)
+        .value_name(option.placeholder())
+        .help(help)
+        .help_heading("Profiler options")
+        .value_parser(check);
+    Some(argument)
+}
+
+fn time_limit(text: &str) -> Result<Duration, String> {
+    // A bare number is milliseconds elsewhere, and nobody who types `--for 30` means those.
+    if text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("it needs a unit, such as {}s", text.trim()));
+    }
+    match config::duration_from_text(text) {
+        Some(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
+        Some(duration) => Ok(duration),
+        None => Err("not a duration such as 30s, 5m or 1h".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_a_flag_of_run() {
+        let words = ["corprof", "run", "--wall-threads", "7", "--out=x", "--", "a", "--top", "3"];
+        let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("not run")
+        };
+        assert_eq!(args.options.get("CORPROF_WALL_THREADS"), Some("7"));
+        assert_eq!(args.options.get("CORPROF_OUTPUT_DIR"), Some("x"));
+        assert_eq!(args.command, ["a", "--top", "3"]);
+        assert_eq!(args.top, 20);
+    }
+
+    #[test]
+    fn a_programs_own_flags_are_its_own_without_dashes_too() {
+        let Command::Run(args) =
+            Cli::try_parse_from(["corprof", "run", "a", "--top", "3"]).unwrap().command
+        else {
+            panic!("not run")
+        };
+        assert_eq!(args.command, ["a", "--top", "3"]);
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_the_reason() {
+        for (words, reason) in [
+            (&["--cpu-interval", "fast"][..], "not a duration such as 10ms"),
+            (&["--wall-threads", "65"], "not between 1 and 64"),
+            (&["--sampler", "perf"], "none of timer, scan"),
+            (&["--for", "30"], "it needs a unit, such as 30s"),
+            (&["--for", "x"], "not a duration such as 30s"),
+            (&["--for", "0s"], "more than nothing"),
+        ] {
+            let words = ["corprof", "run"].iter().chain(words).chain(&["--", "a"]);
+            let error = Cli::try_parse_from(words).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

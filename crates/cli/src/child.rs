@@ -1,0 +1,183 @@
+//! The program that is profiled: started, waited for, with the signals that were meant for it.
+//!
+//! Signals are read from a file descriptor (signalfd): they are blocked while the program runs, so
+//! there is no handler, and no race between a signal and a wait. A program inherits what is blocked
+//! and what is ignored; so blocking begins right after its start, and what was ignored stays so
+//! (`nohup corprof run` works). A signal in the millisecond of the start itself ends us, as it
+//! would have before, and not the program; closing that gap would take code between fork and exec.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED};
+use crate::{note, warn};
+
+/// Signals that are meant for the program when they come to us.
+const FORWARDED: [Signal; 7] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGCONT,
+];
+/// From SIGTERM to SIGKILL at the end of `--for`: a .NET program may need its time to shut down,
+/// and the agent writes the last profile in it.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long to wait for a signal before looking at the program anyway.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its exit code; 128+n if signal n ended it.
+    pub code: u8,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How long it ran.
+    pub elapsed: Duration,
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// If it can't be started; the exit code says whether it isn't there or can't be executed.
+pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Failure> {
+    let mut mask = SigSet::empty();
+    FORWARDED.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| mask.add(signal));
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    let signals = SignalFd::with_flags(&mask, flags)
+        .context("can't read signals")
+        .map_err(Failure::with(NOT_STARTED))?;
+    let started = Instant::now();
+    let child = command.spawn().map_err(|error| not_started(command.get_program(), &error))?;
+    let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("can't block signals")?;
+    let result = wait(child, &signals, started, limit);
+    // From here on a signal is for us again: Ctrl-C ends the report.
+    let _ = before.thread_set_mask();
+    let status = result?;
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128_i32.saturating_add(signal),
+        (None, None) => 1,
+    };
+    let code = u8::try_from(code & 0xff).unwrap_or(1);
+    Ok(Ended { code, signal: status.signal(), elapsed: started.elapsed() })
+}
+
+/// The name of a signal: `SIGTERM`.
+pub fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
+}
+
+fn wait(
+    mut child: Child,
+    signals: &SignalFd,
+    started: Instant,
+    limit: Option<Duration>,
+) -> anyhow::Result<ExitStatus> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is too large")?);
+    let mut limit = limit.map(|limit| (limit, Signal::SIGTERM));
+    loop {
+        if let Some(status) = child.try_wait().context("can't wait for the program")? {
+            return Ok(status);
+        }
+        let left = limit.map(|(limit, _)| limit.saturating_sub(started.elapsed()));
+        if let (Some((at, signal)), Some(Duration::ZERO)) = (limit, left) {
+            end(pid, signal);
+            limit = (signal == Signal::SIGTERM)
+                .then_some((at.saturating_add(GRACE).max(started.elapsed()), Signal::SIGKILL));
+            continue;
+        }
+        // One more, or the last part of a millisecond would be waited for by spinning.
+        let wait = left.map_or(LOOK, |left| left.min(LOOK)) + Duration::from_millis(1);
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("can't wait for signals"),
+        }
+        while let Ok(Some(signal)) = signals.read_signal() {
+            forward(pid, signal.ssi_signo, signal.ssi_code);
+        }
+    }
+}
+
+/// Asks the program to end, or ends it.
+fn end(pid: Pid, signal: Signal) {
+    if signal == Signal::SIGKILL {
+        warn(format!(
+            "the program did not end within {} s of SIGTERM: SIGKILL; \
+             the agent could not write the last profile",
+            GRACE.as_secs()
+        ));
+    } else {
+        note("the time is over: SIGTERM to the program");
+    }
+    send(pid, signal);
+}
+
+fn forward(pid: Pid, signal: u32, code: i32) {
+    // The kernel itself sends when a key is pressed (Ctrl-C) or the terminal goes away, and then
+    // to the whole foreground group: the program has it already.
+    if code == libc::SI_KERNEL {
+        return;
+    }
+    let signal = i32::try_from(signal).ok().and_then(|signal| Signal::try_from(signal).ok());
+    if let Some(signal) = signal.filter(|signal| FORWARDED.contains(signal)) {
+        send(pid, signal);
+    }
+}
+
+fn send(pid: Pid, signal: Signal) {
+    match kill(pid, signal) {
+        // ESRCH: it ended by itself in the meantime.
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => warn(format!("can't send {} to the program: {error}", signal.as_str())),
+    }
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> Failure {
+    let shown = program.to_string_lossy();
+    let path = Path::new(program);
+    let is_path = path.components().count() > 1;
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ENOTDIR) if is_path && path.exists() => Failure::new(
+            NOT_EXECUTABLE,
+            format!("{shown} is there, but the interpreter or loader that it names is not"),
+        ),
+        Some(Errno::ENOENT | Errno::ENOTDIR) if is_path => {
+            Failure::new(NOT_FOUND, format!("there is no program {shown}"))
+        }
+        Some(Errno::ENOENT | Errno::ENOTDIR) => {
+            Failure::new(NOT_FOUND, format!("there is no program {shown} in PATH"))
+        }
+        Some(Errno::EACCES) if path.is_dir() => {
+            Failure::new(NOT_EXECUTABLE, format!("{shown} is a folder, not a program"))
+        }
+        Some(Errno::EACCES) => Failure::new(
+            NOT_EXECUTABLE,
+            format!("{shown} may not be executed; for a .NET assembly: dotnet {shown}"),
+        ),
+        Some(Errno::ENOEXEC) => Failure::new(
+            NOT_EXECUTABLE,
+            format!(
+                "{shown} is not a program for this system; for a .NET assembly: dotnet {shown}"
+            ),
+        ),
+        _ => Failure::new(NOT_STARTED, format!("{shown} could not be started: {error}")),
+    }
+}

@@ -1,0 +1,93 @@
+//! Profile files: which there are, and what is in them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+use profile::read::{Decoded, decode};
+
+/// How a profile's file name ends.
+const SUFFIX: &str = ".pb.gz";
+/// Bytes of a file at most; nothing that is a profile comes near.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// The profiles in a folder, by name.
+pub fn profiles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        // A leading dot is a file that is being written, or was when its writer was killed.
+        if name.is_some_and(|name| name.ends_with(SUFFIX) && !name.starts_with('.')) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The profiles that a path stands for: itself, or those in a folder.
+pub fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let shown = path.display();
+    let files = profiles_in(path).with_context(|| format!("{shown}: can't list the folder"))?;
+    if files.is_empty() {
+        match folder_with_profiles(path) {
+            Some(inner) => bail!(
+                "{shown}: no profiles (*{SUFFIX}) here, but in folders inside; name one, such as {}",
+                inner.display()
+            ),
+            None => bail!("{shown}: no profiles (*{SUFFIX}) in this folder"),
+        }
+    }
+    Ok(files)
+}
+
+/// The latest folder inside that has profiles.
+fn folder_with_profiles(folder: &Path) -> Option<PathBuf> {
+    let inner = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let with_profiles = |path: &PathBuf| profiles_in(path).is_ok_and(|files| !files.is_empty());
+    inner.filter(with_profiles).max()
+}
+
+/// Reads a profile; the error begins with the file's name.
+pub fn read(path: &Path) -> anyhow::Result<Decoded> {
+    let shown = path.display();
+    let about = fs::metadata(path).with_context(|| format!("{shown}: can't read the file"))?;
+    if !about.is_file() {
+        bail!("{shown}: not a regular file");
+    }
+    if about.len() > FILE_BYTES {
+        bail!("{shown}: {} MiB are too many for a profile", about.len() >> 20);
+    }
+    let bytes = fs::read(path).with_context(|| format!("{shown}: can't read the file"))?;
+    decode(&bytes).with_context(|| shown.to_string())
+}
+
+/// The profiles that were in a folder at one time, to tell new ones.
+#[derive(Debug, Default)]
+pub struct Before(HashMap<PathBuf, Option<SystemTime>>);
+
+impl Before {
+    /// What is there now; nothing if the folder can't be read.
+    pub fn of(folder: &Path) -> Self {
+        let files = profiles_in(folder).unwrap_or_default();
+        Self(files.into_iter().map(|file| (file.clone(), modified(&file))).collect())
+    }
+
+    /// Profiles that have been added or written again since.
+    pub fn new_files(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut files = profiles_in(folder)?;
+        files.retain(|file| self.0.get(file).is_none_or(|before| *before != modified(file)));
+        Ok(files)
+    }
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|about| about.modified()).ok()
+}

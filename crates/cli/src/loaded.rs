@@ -1,0 +1,100 @@
+//! Profiles of one or many processes, merged, with each process's own numbers.
+
+use std::path::{Path, PathBuf};
+
+use profile::read::{Decoded, Merger};
+use profile::{FileName, Profile, SelfReport, Values};
+
+/// A process of which there are profiles.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The service's name; the file's if nothing says one.
+    pub service: String,
+    /// The process id, 0 if unknown.
+    pub pid: u64,
+    /// Profiles of it.
+    pub files: usize,
+    /// What they add up to.
+    pub values: Values,
+    /// The profiler's numbers of all its periods; `None` in files of others.
+    pub report: Option<SelfReport>,
+}
+
+/// All that was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// All profiles as one.
+    pub profile: Profile,
+    /// The processes, in the order of their files.
+    pub processes: Vec<Process>,
+    /// The files.
+    pub files: Vec<PathBuf>,
+}
+
+impl Loaded {
+    /// The profiler's numbers of all processes; `None` if no file has any.
+    pub fn report(&self) -> Option<SelfReport> {
+        let mut reports = self.processes.iter().filter_map(|process| process.report.as_ref());
+        let mut all = reports.next()?.clone();
+        for report in reports {
+            // Of periods the memory is the largest, of processes it is the sum.
+            let memory = all.own_memory_bytes.saturating_add(report.own_memory_bytes);
+            all.merge(report);
+            all.own_memory_bytes = memory;
+        }
+        Some(all)
+    }
+}
+
+/// Reads one file after the other, so that not all have to be in memory.
+#[derive(Debug, Default)]
+pub struct Loader {
+    merger: Merger,
+    processes: Vec<Process>,
+    files: Vec<PathBuf>,
+}
+
+impl Loader {
+    /// Adds what a file holds.
+    pub fn add(&mut self, path: &Path, decoded: &Decoded) {
+        let profile = &decoded.profile;
+        let report = profile.report.as_ref();
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let named = FileName::parse(&name);
+        let (service, pid) = match (report, named) {
+            (Some(report), _) => (report.service.clone(), report.pid),
+            (None, Some(named)) => (named.service.to_owned(), u64::from(named.pid)),
+            (None, None) => (name.to_string(), 0),
+        };
+        let process = self.process(service, pid);
+        process.files += 1;
+        process.values.add(profile.total());
+        match (&mut process.report, report) {
+            (Some(sum), Some(report)) => sum.merge(report),
+            (sum, Some(report)) => *sum = Some(report.clone()),
+            (_, None) => {}
+        }
+        self.files.push(path.to_owned());
+        self.merger.add(profile);
+    }
+
+    fn process(&mut self, service: String, pid: u64) -> &mut Process {
+        let known = self.processes.iter().position(|p| p.pid == pid && p.service == service);
+        let position = known.unwrap_or_else(|| {
+            let values = Values::default();
+            self.processes.push(Process { service, pid, files: 0, values, report: None });
+            self.processes.len() - 1
+        });
+        &mut self.processes[position]
+    }
+
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The sum of all.
+    pub fn finish(self) -> Loaded {
+        Loaded { profile: self.merger.finish(), processes: self.processes, files: self.files }
+    }
+}

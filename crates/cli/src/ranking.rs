@@ -1,0 +1,114 @@
+//! Who used the time: rows by function, thread, state or module.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use model::ThreadState;
+use profile::{FrameIndex, Profile, Sample, StringIndex, Values};
+
+use crate::args::{By, Clock, Sort};
+
+/// A row: a function, a thread, a state or a module.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// What it is.
+    pub name: String,
+    /// Where it comes from: the file of a function's module; empty for others.
+    pub module: String,
+    /// Its own time.
+    pub own: Values,
+    /// Its time with what it called.
+    pub total: Values,
+}
+
+/// All rows of a profile, in no order.
+pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
+    match by {
+        By::Function => by_frame(profile, |frame| {
+            let name = profile.function_of(frame).map_or("?", |f| profile.text(f.name));
+            (name, module_name(profile, frame))
+        }),
+        By::Module => by_frame(profile, |frame| (module_name(profile, frame), "")),
+        By::Thread => by_sample(profile, |sample| {
+            sample.thread.map_or_else(
+                || "[no thread]".to_owned(),
+                |thread| match (profile.text(thread.name), thread.tid) {
+                    (name, 0) => name.to_owned(),
+                    ("", tid) => format!("[unnamed] ({tid})"),
+                    (name, tid) => format!("{name} ({tid})"),
+                },
+            )
+        }),
+        By::State => by_sample(profile, |sample| {
+            sample.state.map_or("[CPU samples]", ThreadState::name).to_owned()
+        }),
+    }
+}
+
+/// Sorts by one of the times; equal ones by name, so that the order is always the same.
+pub fn sort(rows: &mut [Row], sort: Sort, clock: Clock) {
+    let key = |row: &Row| {
+        let values = if sort == Sort::Own { row.own } else { row.total };
+        match clock {
+            Clock::Cpu => (values.cpu_ns, values.wall_ns),
+            Clock::Wall => (values.wall_ns, values.cpu_ns),
+        }
+    };
+    rows.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
+}
+
+fn by_sample(profile: &Profile, name: impl Fn(&Sample) -> String) -> Vec<Row> {
+    let mut rows: HashMap<String, Values> = HashMap::new();
+    for sample in &profile.samples {
+        rows.entry(name(sample)).or_default().add(sample.values);
+    }
+    let row = |(name, values)| Row { name, module: String::new(), own: values, total: values };
+    rows.into_iter().map(row).collect()
+}
+
+fn by_frame<'a>(profile: &'a Profile, name: impl Fn(FrameIndex) -> (&'a str, &'a str)) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut positions: HashMap<(&str, &str), usize> = HashMap::new();
+    // The row of each frame, found once a frame and not once a sample.
+    let mut row_of: Vec<Option<usize>> = vec![None; profile.frames.len()];
+    // The sample that a row was last part of, so that recursion counts once.
+    let mut seen: Vec<usize> = Vec::new();
+    for (number, sample) in profile.samples.iter().enumerate() {
+        for (depth, frame) in profile.stack(sample.stack).enumerate() {
+            let position = *row_of.get(frame.get()).unwrap_or(&None);
+            let position = position.unwrap_or_else(|| {
+                let (name, module) = name(frame);
+                *positions.entry((name, module)).or_insert_with(|| {
+                    seen.push(usize::MAX);
+                    rows.push(Row { name: name.into(), module: module.into(), ..Row::default() });
+                    rows.len() - 1
+                })
+            });
+            if let Some(slot) = row_of.get_mut(frame.get()) {
+                *slot = Some(position);
+            }
+            let (Some(row), Some(last)) = (rows.get_mut(position), seen.get_mut(position)) else {
+                continue;
+            };
+            if depth == 0 {
+                row.own.add(sample.values);
+            }
+            if *last != number {
+                row.total.add(sample.values);
+                *last = number;
+            }
+        }
+    }
+    rows
+}
+
+/// The last part of the path of a frame's module.
+fn module_name(profile: &Profile, frame: FrameIndex) -> &str {
+    let file = profile.module_of(frame).map_or(StringIndex::EMPTY, |module| module.file);
+    let file = profile.text(file);
+    match Path::new(file).file_name().and_then(|name| name.to_str()) {
+        Some(name) => name,
+        None if file.is_empty() => "[no module]",
+        None => file,
+    }
+}

@@ -1,0 +1,192 @@
+//! `corprof run`: a program under the profiler, from its start to the report.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use config::{PROFILER_GUID, agent_variables};
+use serde_json::{Value, json};
+
+use crate::args::{By, RunArgs};
+use crate::child::{self, Ended, signal_name};
+use crate::failure::{Failure, NOT_STARTED};
+use crate::files::{self, Before};
+use crate::loaded::{Loaded, Loader};
+use crate::report::{self, View};
+use crate::units::{count, time};
+use crate::{agent, folder, missing, note, table, warn};
+
+/// Where the settings have the output folder.
+const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
+/// The runtime prefers these to `CORECLR_PROFILER_PATH`, so another profiler's must go.
+const OTHER_PATHS: [&str; 4] = [
+    "CORECLR_PROFILER_PATH_64",
+    "CORECLR_PROFILER_PATH_32",
+    "CORECLR_PROFILER_PATH_ARM64",
+    "CORECLR_PROFILER_PATH_ARM32",
+];
+
+/// Runs the command; the exit code is the program's.
+pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let agent = agent::find(args.agent.as_deref()).map_err(Failure::with(NOT_STARTED))?;
+    let (program, arguments) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::new(NOT_STARTED, "there is no command to run"))?;
+    let folder = output_folder(args).map_err(Failure::with(NOT_STARTED))?;
+    warn_of_environment();
+    let before = Before::of(&folder);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for name in OTHER_PATHS {
+        command.env_remove(name);
+    }
+    command.envs(agent_variables(&agent.to_string_lossy()));
+    command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
+    command.env(OUTPUT_DIR, &folder);
+    if let Some(file) = args.options.get("CORPROF_LOG_FILE") {
+        // The program may change its folder; ours is the one the path was typed in.
+        command.env("CORPROF_LOG_FILE", std::path::absolute(file)?);
+    }
+    let ended = match child::run(&mut command, args.time_limit) {
+        Ok(ended) => ended,
+        Err(failure) => {
+            // A fresh folder would stay behind empty; one with anything in it is not removed.
+            let _ = fs::remove_dir(&folder);
+            return Err(failure);
+        }
+    };
+    // The program's exit code is worth more than our troubles with its report.
+    if let Err(error) = finish(args, &folder, &before, &ended) {
+        if error.is_broken_pipe() {
+            return Ok(ended.code);
+        }
+        warn(format!("{:#}", error.error));
+    }
+    Ok(ended.code)
+}
+
+fn output_folder(args: &RunArgs) -> anyhow::Result<PathBuf> {
+    let inherited = || env::var_os(OUTPUT_DIR).filter(|value| !value.is_empty());
+    let given = args.options.get(OUTPUT_DIR).map(OsString::from).or_else(inherited);
+    match given {
+        Some(path) => folder::given(Path::new(&path)),
+        None => folder::fresh(&program_name(&args.command), SystemTime::now()),
+    }
+}
+
+/// What the program is called: for `dotnet App.dll` it is `App`.
+fn program_name(command: &[OsString]) -> String {
+    let stem = |text: &OsStr| {
+        Path::new(text).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned())
+    };
+    let is_assembly = |text: &&OsString| Path::new(text).extension() == Some(OsStr::new("dll"));
+    let first = command.first().map(|first| stem(first)).unwrap_or_default();
+    match command.iter().skip(1).find(is_assembly) {
+        Some(assembly) if first == "dotnet" => stem(assembly),
+        _ => first,
+    }
+}
+
+fn warn_of_environment() {
+    let var = |name: &str| env::var(name).ok();
+    if let Some(name) = missing::disabling_variable(var) {
+        warn(format!(
+            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no profile"
+        ));
+    }
+    if let Some(other) = var("CORECLR_PROFILER").filter(|other| !other.is_empty())
+        && !other.eq_ignore_ascii_case(PROFILER_GUID)
+    {
+        warn(format!(
+            "CORECLR_PROFILER={other} is set: another profiler, which is not loaded in this run, \
+             since .NET loads only one"
+        ));
+    }
+}
+
+fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Result<(), Failure> {
+    let files = before
+        .new_files(folder)
+        .with_context(|| format!("can't list the output folder {}", folder.display()))?;
+    let mut loader = Loader::default();
+    for file in &files {
+        match files::read(file) {
+            Ok(decoded) => loader.add(file, &decoded),
+            Err(error) => warn(format!("{error:#}")),
+        }
+    }
+    if loader.is_empty() {
+        let program = program_name(&args.command);
+        let shown = shown(folder);
+        if files.is_empty() {
+            let var = |name: &str| env::var(name).ok();
+            warn(missing::explain(&shown, ended, &program, var));
+        } else {
+            warn(format!("none of the {} in {shown} could be read", count(files.len(), "file")));
+        }
+        return Ok(());
+    }
+    let loaded = loader.finish();
+    let view = View { by: By::Function, sort: None, clock: None, limit: args.top };
+    match &args.json {
+        Some(target) => write_json(Path::new(target), folder, &loaded, view, ended),
+        None => write_tables(folder, &loaded, view, ended),
+    }
+}
+
+fn write_tables(folder: &Path, loaded: &Loaded, view: View, ended: &Ended) -> Result<(), Failure> {
+    let how = match ended.signal {
+        Some(signal) => format!("was ended by {}", signal_name(signal)),
+        None => format!("ended with exit code {}", ended.code),
+    };
+    let ran = u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let mut err = anstream::stderr().lock();
+    let width = table::width(&std::io::stderr());
+    writeln!(err, "\ncorprof: the program {how} after {}\n", time(ran))?;
+    writeln!(err, "{}", report::tables(loaded, view, width))?;
+    write!(err, "{}", report::numbers(loaded))?;
+    let files = count(loaded.files.len(), "file");
+    writeln!(err, "{:<9} {files} in {}", "profiles", shown(folder))?;
+    Ok(())
+}
+
+fn write_json(
+    target: &Path,
+    folder: &Path,
+    loaded: &Loaded,
+    view: View,
+    ended: &Ended,
+) -> Result<(), Failure> {
+    let mut map = report::json(loaded, view);
+    map.insert("exit_code".into(), json!(ended.code));
+    map.insert("signal".into(), json!(ended.signal.map(signal_name)));
+    let ran = u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    map.insert("elapsed_ns".into(), json!(ran));
+    map.insert("output_dir".into(), json!(folder.to_string_lossy()));
+    let text = format!("{}\n", serde_json::to_string_pretty(&Value::Object(map))?);
+    if target == Path::new("-") {
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        return Ok(());
+    }
+    let target = if target.as_os_str().is_empty() { &folder.join("report.json") } else { target };
+    fs::write(target, text)
+        .with_context(|| format!("can't write the report to {}", target.display()))?;
+    note(format!("the report is in {}", shown(target)));
+    Ok(())
+}
+
+/// A path relative to the current folder where it is inside of it.
+fn shown(path: &Path) -> String {
+    let here = env::current_dir().and_then(fs::canonicalize).ok();
+    let inside = here.and_then(|here| path.strip_prefix(here).ok());
+    let path = inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path);
+    path.display().to_string()
+}

@@ -1,0 +1,259 @@
+//! `corprof run`: the program is left alone, and what it left is reported.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod support;
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use support::{Dir, Ran, elf, eventually, exists, machine, profile_bytes};
+
+/// A script that leaves a profile as the agent would.
+fn leaves_profile(dir: &Dir, pids: &[u64]) -> String {
+    let mut script = String::new();
+    for (seq, pid) in pids.iter().enumerate() {
+        let source = dir.write(&format!("made-{pid}-{seq}"), &profile_bytes(*pid, seq as u64));
+        let target = format!("\"$CORPROF_OUTPUT_DIR\"/shop_{pid}_{seq:04}.pb.gz");
+        script.push_str(&format!("cp {} {target}; ", source.display()));
+    }
+    script
+}
+
+#[test]
+fn the_program_keeps_its_output_input_and_exit_code() {
+    let dir = Dir::new();
+    let mut child = dir
+        .corprof(&["run", "--", "sh", "-c", "cat; echo err >&2; exit 42"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"some input").unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    ran.check(42, &["err\n", "no profile appeared in corprof-out/sh-"]);
+    assert_eq!(ran.out, "some input");
+}
+
+#[test]
+fn the_program_sees_the_agent_and_our_options() {
+    let dir = Dir::new();
+    // Read by the shell itself: it clears the mask when it waits for a child.
+    let script = "while read -r line; do echo \"$line\"; done < /proc/self/status; env";
+    let ran = dir.run_sh(&["--out", "here", "--cpu-interval", "5ms", "--log-file", "log"], script);
+    ran.check(0, &[]);
+    let agent = dir.path("libcorprof.so");
+    for line in [
+        "CORECLR_ENABLE_PROFILING=1",
+        "CORECLR_PROFILER={8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}",
+        &format!("CORECLR_PROFILER_PATH={}", agent.display()),
+        "CORPROF_CPU_INTERVAL=5ms",
+        &format!("CORPROF_OUTPUT_DIR={}", dir.path("here").display()),
+        &format!("CORPROF_LOG_FILE={}", dir.path("log").display()),
+        "SigBlk:\t0000000000000000",
+    ] {
+        assert!(ran.out.lines().any(|other| other == line), "no {line:?} in {}", ran.out);
+    }
+}
+
+#[test]
+fn a_signal_that_ends_the_program_is_its_exit_code() {
+    let dir = Dir::new();
+    dir.run_sh(&[], "kill -TERM $$").check(128 + 15, &["SIGTERM ended the program"]);
+    dir.run_sh(&[], "kill -KILL $$").check(128 + 9, &["The program was killed"]);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_has_its_own_codes() {
+    let dir = Dir::new();
+    dir.run(&["run", "--", "no-such-program"])
+        .check(127, &["error: there is no program no-such-program in PATH"]);
+    dir.run(&["run", "--", "./no-such-program"])
+        .check(127, &["there is no program ./no-such-program"]);
+    dir.write("App.dll", b"MZ");
+    dir.run(&["run", "--", "./App.dll"])
+        .check(126, &["./App.dll may not be executed; for a .NET assembly: dotnet ./App.dll"]);
+    dir.run(&["run", "--", "./"]).check(126, &["is a folder"]);
+    let script = dir.write("script", b"#!/no/such/interpreter\n");
+    let chmod = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+    assert!(chmod.success());
+    dir.run(&["run", "--", "./script"]).check(126, &["the interpreter or loader that it names"]);
+    assert!(dir.out_folders().is_empty(), "an empty folder stayed behind");
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let dir = Dir::new();
+    for (signal, code) in [("TERM", 3), ("USR1", 4), ("HUP", 5), ("INT", 6)] {
+        let ready = dir.path(&format!("ready-{signal}"));
+        let script = format!(
+            "trap 'echo got {signal}; exit {code}' {signal}; touch {}; while :; do sleep 0.02; done",
+            ready.display()
+        );
+        let child = dir
+            .corprof(&["run", "--", "sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(eventually(|| exists(&ready)));
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        ran.check(code, &[]);
+        assert_eq!(ran.out, format!("got {signal}\n"));
+    }
+}
+
+#[test]
+fn after_its_time_the_program_is_asked_to_end_and_reported() {
+    let dir = Dir::new();
+    let script =
+        format!("trap 'exit 7' TERM; {} while :; do sleep 0.02; done", leaves_profile(&dir, &[1]));
+    let ran = dir.run_sh(&["--for", "300ms"], &script);
+    ran.check(7, &["the time is over: SIGTERM to the program", "Shop.Prices.Sum(int)"]);
+}
+
+#[test]
+fn the_report_goes_to_standard_error() {
+    let dir = Dir::new();
+    let script = format!("echo out; {} exit 3", leaves_profile(&dir, &[7, 7]));
+    let ran = dir.run_sh(&[], &script);
+    ran.check(
+        3,
+        &[
+            "the program ended with exit code 3 after",
+            "  600 ms  75.0 %          0    0.0 %  Shop.Prices.Sum(int)  Shop.dll\n",
+            "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
+            "total     800 ms CPU in 80 samples, 1.40 s wall",
+            "counted 808 ms for the sampled threads (the profile has -1.0 %), 1.00 s for the whole",
+            "profiler  used 8.00 ms CPU (0.8 % of the program's) and 3.00 MiB of memory",
+            "lost      ring_full 6",
+            "profiles  2 files in corprof-out/sh-",
+        ],
+    );
+    assert_eq!(ran.out, "out\n");
+}
+
+#[test]
+fn child_processes_are_merged_and_listed() {
+    let dir = Dir::new();
+    let ran = dir.run_sh(&["--out", "x"], &leaves_profile(&dir, &[7, 8]));
+    ran.check(
+        0,
+        &[
+            "6.00 MiB of memory",
+            "400 ms  700 ms      1    7  shop",
+            "400 ms  700 ms      1    8  shop",
+        ],
+    );
+    // A second run into the same folder reports its own files only.
+    let ran = dir.run_sh(&["--out", "x"], &leaves_profile(&dir, &[9]));
+    ran.check(0, &["total     400 ms CPU", "1 file in x"]);
+}
+
+#[test]
+fn the_report_can_be_json() {
+    let dir = Dir::new();
+    let script = format!("echo out; {}", leaves_profile(&dir, &[7]));
+    let check = |text: &str| {
+        let json: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(json["total"]["cpu_ns"], 400_000_000);
+        assert_eq!(json["rows"][0]["name"], "Shop.Prices.Sum(int)");
+        assert_eq!(json["profiler"]["lost"]["ring_full"], 3);
+        assert_eq!(json["exit_code"], 0);
+        assert_eq!(json["processes"][0]["pid"], 7);
+    };
+    let ran = dir.run_sh(&["--json=-"], &script);
+    ran.check(0, &[]);
+    check(ran.out.strip_prefix("out\n").unwrap());
+    let ran = dir.run_sh(&["--json=r.json"], &script);
+    ran.check(0, &["the report is in r.json"]);
+    check(&fs::read_to_string(dir.path("r.json")).unwrap());
+    let ran = dir.run_sh(&["--json", "--out", "x"], &script);
+    ran.check(0, &["the report is in x/report.json"]);
+    check(&fs::read_to_string(dir.path("x/report.json")).unwrap());
+    let ran = dir.run_sh(&["--json=/no/such/folder/r.json"], &script);
+    ran.check(0, &["warning: can't write the report to /no/such/folder/r.json"]);
+}
+
+#[test]
+fn an_agent_that_cannot_be_loaded_is_said_before_the_program_starts() {
+    let dir = Dir::new();
+    dir.write("text.so", b"not a library, but long enough for a head\n");
+    dir.write("other.so", &elf(if machine() == 62 { 183 } else { 62 }, 3));
+    dir.write("program", &elf(machine(), 2));
+    dir.write("short.so", b"\x7fELF");
+    for (agent, words) in [
+        ("none.so", "none.so: No such file or directory"),
+        ("text.so", "text.so: not a library of this system (no ELF header)"),
+        ("short.so", "no ELF header"),
+        ("other.so", "and this machine is"),
+        ("program", "an ELF file, but not a shared library"),
+        (".", "not a file"),
+    ] {
+        let ran = dir.run_sh(&["--agent", agent], "touch started");
+        ran.check(125, &["error: the agent given by --agent can't be used", words]);
+    }
+    let script = ["run", "--", "touch", "started"];
+    let ran = dir.corprof(&script).env("CORPROF_AGENT", "gone.so").output().unwrap();
+    Ran::of(ran).check(125, &["the agent given by CORPROF_AGENT can't be used: gone.so"]);
+    assert!(!exists(&dir.path("started")) && dir.out_folders().is_empty());
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_stops_us_before_the_program() {
+    let dir = Dir::new();
+    dir.write("file", b"");
+    for folder in ["file", "file/inside", "/proc/corprof"] {
+        let ran = dir.run_sh(&["--out", folder], "touch started");
+        ran.check(125, &["the output folder", folder, "name a folder you may write to with --out"]);
+    }
+    let script = ["run", "--", "touch", "started"];
+    let ran = dir.corprof(&script).env("CORPROF_OUTPUT_DIR", "file/x").output().unwrap();
+    Ran::of(ran).check(125, &["can't make the output folder file/x"]);
+    assert!(!exists(&dir.path("started")));
+}
+
+#[test]
+fn what_stands_in_the_way_is_said() {
+    let dir = Dir::new();
+    let with = |name: &str, value: &str| {
+        let ran = dir.corprof(&["run", "--", "true"]).env(name, value).output().unwrap();
+        Ran::of(ran)
+    };
+    with("DOTNET_EnableDiagnostics", "0")
+        .check(0, &["warning: DOTNET_EnableDiagnostics=0 is set: .NET will not load the profiler"]);
+    with("DOTNET_EnableDiagnostics_Profiler", "0").check(0, &["with it .NET loads no profiler"]);
+    with("CORECLR_PROFILER", "{846F5F1C-F9AE-4B07-969E-05C26BC060D8}")
+        .check(0, &["warning: CORECLR_PROFILER={846F5F1C", "another profiler"]);
+    let ours = with("CORECLR_PROFILER", "{8a3f1c52-6b0d-4e57-9c1e-2d7c0f9b5a41}");
+    assert!(!ours.err.contains("another profiler"), "{}", ours.err);
+    with("CORECLR_PROFILER_PATH_64", "/other.so").check(0, &[]);
+    with("CORPROF_ENABLED", "false").check(0, &["CORPROF_ENABLED is false"]);
+}
+
+#[test]
+fn a_damaged_profile_is_named_and_the_others_are_shown() {
+    let dir = Dir::new();
+    let cut = &profile_bytes(5, 1)[..100];
+    let bad = dir.write("bad", cut);
+    let script = format!(
+        "{} cp {} \"$CORPROF_OUTPUT_DIR\"/shop_5_0001.pb.gz",
+        leaves_profile(&dir, &[5]),
+        bad.display()
+    );
+    dir.run_sh(&[], &script)
+        .check(0, &["shop_5_0001.pb.gz: the gzip data is cut short", "400 ms CPU"]);
+    let script = format!("cp {} \"$CORPROF_OUTPUT_DIR\"/shop_5_0001.pb.gz; exit 9", bad.display());
+    dir.run_sh(&[], &script).check(9, &["none of the 1 file in corprof-out/sh-"]);
+}
+
+#[test]
+fn bad_options_are_usage_errors() {
+    let dir = Dir::new();
+    dir.run_sh(&["--cpu-interval", "fast"], "touch started").check(2, &["not a duration such as"]);
+    dir.run_sh(&["--sampler", "perf"], "touch started").check(2, &["none of timer, scan"]);
+    dir.run(&["run"]).check(2, &["COMMAND"]);
+    assert!(!exists(&dir.path("started")));
+}

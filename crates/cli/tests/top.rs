@@ -1,0 +1,180 @@
+//! `corprof top`, `corprof env`, and what all commands have in common.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod support;
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{Dir, Ran, profile_bytes};
+
+#[test]
+fn files_and_folders_are_merged() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(1, 0));
+    dir.write("folder/b.pb.gz", &profile_bytes(1, 1));
+    dir.write("folder/.hidden.pb.gz", b"being written");
+    dir.write("folder/notes.txt", b"not a profile");
+    let ran = dir.run(&["top", "a.pb.gz", "folder"]);
+    ran.check(0, &[]);
+    for line in [
+        "  600 ms  75.0 %          0    0.0 %  Shop.Prices.Sum(int)  Shop.dll\n",
+        "  200 ms  25.0 %          0    0.0 %  [garbage collector]\n",
+        "cpu total   cpu %  wall total   wall %  function",
+        "total     800 ms CPU in 80 samples, 1.40 s wall",
+        "files     2 files",
+    ] {
+        assert!(ran.out.contains(line), "no {line:?} in\n{}", ran.out);
+    }
+    assert!(!ran.out.contains('\x1b'), "colour in a pipe");
+}
+
+#[test]
+fn rows_can_be_functions_threads_states_and_modules() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(1, 0));
+    for (by, line) in [
+        ("thread", "400 ms  100.0 %  700 ms  100.0 %  main (100)\n"),
+        ("state", "     0    0.0 %  700 ms  100.0 %  sleeping\n"),
+        ("module", "   300 ms  75.0 %      700 ms  100.0 %  Shop.dll\n"),
+    ] {
+        let ran = dir.run(&["top", "a.pb.gz", "--by", by]);
+        ran.check(0, &[]);
+        assert!(ran.out.contains(line), "no {line:?} in\n{}", ran.out);
+    }
+    let first = |flags: &[&str]| {
+        let ran = dir.run(&[&["top", "a.pb.gz", "--limit", "1"], flags].concat());
+        ran.check(0, &[]);
+        ran.out.lines().nth(1).unwrap().to_owned()
+    };
+    assert!(first(&["--sort", "self"]).contains("Prices.Sum"));
+    // Of equal CPU time the one with more wall time comes first.
+    assert!(first(&["--sort", "total"]).contains("Program.Main"));
+    assert!(first(&["--value", "wall"]).contains("nanosleep"));
+    assert!(first(&["--value", "wall", "--sort", "total"]).contains("Program.Main"));
+    let ran = dir.run(&["top", "a.pb.gz", "--limit", "1", "--sort", "self"]);
+    assert!(ran.out.contains("and 2 rows more"), "{}", ran.out);
+}
+
+#[test]
+fn json_is_json() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(1, 0));
+    for by in ["function", "thread", "state", "module"] {
+        let ran = dir.run(&["top", "a.pb.gz", "--json", "--by", by]);
+        ran.check(0, &[]);
+        let json: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(json["by"], by);
+        assert_eq!(json["total"]["cpu_ns"], 400_000_000);
+        assert_eq!(json["files"][0], "a.pb.gz");
+    }
+}
+
+#[test]
+fn each_bad_file_is_named_and_the_exit_code_says_so() {
+    let dir = Dir::new();
+    let good = profile_bytes(1, 0);
+    dir.write("good.pb.gz", &good);
+    dir.write("empty.pb.gz", b"");
+    dir.write("cut.pb.gz", &good[..good.len() / 2]);
+    dir.write("text.pb.gz", b"this is text, not a profile\n");
+    dir.write("nothing/x.txt", b"");
+    dir.write("outer/inner/x.pb.gz", &good);
+    for (file, words) in [
+        ("empty.pb.gz", "empty.pb.gz: the file is empty"),
+        ("cut.pb.gz", "cut.pb.gz: the gzip data is cut short or damaged"),
+        ("text.pb.gz", "text.pb.gz: not a pprof profile"),
+        ("missing.pb.gz", "missing.pb.gz: can't read the file: No such file"),
+        ("/dev/null", "/dev/null: not a regular file"),
+        ("nothing", "nothing: no profiles (*.pb.gz) in this folder"),
+        ("outer", "name one, such as outer/inner"),
+    ] {
+        let ran = dir.run(&["top", file]);
+        ran.check(1, &[words, "no profile could be read"]);
+        assert_eq!(ran.out, "");
+        let ran = dir.run(&["top", file, "good.pb.gz"]);
+        ran.check(1, &[words]);
+        assert!(ran.out.contains("400 ms CPU"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(1, 0));
+    for flags in [&["top", "a.pb.gz"][..], &["top", "a.pb.gz", "--json"], &["env", "--docker"]] {
+        let mut child =
+            dir.corprof(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{flags:?}");
+    }
+}
+
+#[test]
+fn names_in_files_do_not_speak_to_the_terminal() {
+    let dir = Dir::new();
+    let mut aggregate = profile::Aggregate::default();
+    let frame = aggregate.synthetic_frame("\x1b]0;owned\x07\nnew line");
+    let stack = aggregate.stack([frame]);
+    let key = profile::SampleKey { stack, thread: profile::ThreadKey::NONE, state: None };
+    let _ = aggregate.add(&key, profile::Values { count: 1, cpu_ns: 5, wall_ns: 0 });
+    let taken = aggregate.take(profile::Period::default());
+    dir.write("a.pb.gz", &profile::pprof::write(&taken.profile, Vec::new()).unwrap());
+    let ran = dir.run(&["top", "a.pb.gz"]);
+    assert!(ran.out.contains("\u{fffd}]0;owned\u{fffd}\u{fffd}new line"), "{:?}", ran.out);
+    assert!(ran.out.contains("don't hold the profiler's numbers"), "{}", ran.out);
+}
+
+#[test]
+fn env_prints_what_run_would_set() {
+    let dir = Dir::new();
+    let ran = dir.run(&["env", "--cpu-interval", "5ms", "--service", "it's"]);
+    ran.check(0, &[]);
+    let agent = dir.path("libcorprof.so");
+    assert_eq!(
+        ran.out,
+        format!(
+            "export CORECLR_ENABLE_PROFILING='1'\n\
+             export CORECLR_PROFILER='{{8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}}'\n\
+             export CORECLR_PROFILER_PATH='{}'\n\
+             export CORPROF_OUTPUT_DIR='/tmp/corprof'\n\
+             export CORPROF_SERVICE='it'\\''s'\n\
+             export CORPROF_CPU_INTERVAL='5ms'\n",
+            agent.display()
+        )
+    );
+    let docker = dir.run(&["env", "--docker"]);
+    assert!(docker.out.starts_with("ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n"), "{}", docker.out);
+    assert!(docker.out.contains("CORECLR_PROFILER_PATH=\"/opt/corprof/libcorprof.so\""));
+    let k8s = dir.run(&["env", "--k8s", "--agent", "/a.so", "--out", "/profiles"]);
+    assert!(
+        k8s.out.contains("  - name: CORECLR_PROFILER_PATH\n    value: \"/a.so\"\n"),
+        "{}",
+        k8s.out
+    );
+    assert!(k8s.out.contains("  - name: CORPROF_OUTPUT_DIR\n    value: \"/profiles\"\n"));
+    let ran = dir.corprof(&["env"]).env("CORPROF_AGENT", "gone.so").output().unwrap();
+    Ran::of(ran).check(1, &["the agent given by CORPROF_AGENT can't be used"]);
+    dir.run(&["env", "--docker", "--k8s"]).check(2, &["cannot be used with"]);
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let dir = Dir::new();
+    let help = |arguments: &[&str], parts: &[&str]| {
+        let ran = dir.run(arguments);
+        ran.check(0, &[]);
+        for part in parts {
+            assert!(ran.out.contains(part), "no {part:?} in\n{}", ran.out);
+        }
+    };
+    help(&["--help"], &["Exit codes:", "125", "126", "127", "run", "top", "env"]);
+    help(
+        &["run", "--help"],
+        &["keeps its standard input", "Examples:", "--cpu-interval <DURATION>", "CORPROF_LOG"],
+    );
+    help(&["top", "--help"], &["Examples:", "--by"]);
+    help(&["env", "--help"], &["Examples:", "--k8s"]);
+}

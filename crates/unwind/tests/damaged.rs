@@ -1,0 +1,235 @@
+//! Damaged and random unwind data and files: gaps and causes, never a panic, never an endless loop.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use signal::table::Row;
+use unwind::cfi;
+use unwind::eh_frame::{EhFrame, length};
+use unwind::modules::{self, Kind, Module};
+use unwind::rules::Rules;
+use unwind::symbols::{NoSymbols, Symbols};
+
+/// xorshift: the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 8) as usize % limit.max(1)
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next().to_le_bytes()[3]).collect()
+    }
+}
+
+fn check_rows(frames: &EhFrame, module: &Module) {
+    let mut rules = Rules::default();
+    let (blocks, _) = cfi::blocks(frames, &module.code, &mut rules, sys::memory::copy_own);
+    for block in blocks {
+        assert!(block.rows.is_sorted_by(|a, b| a.offset < b.offset && a.rule != b.rule));
+        let len = block.range.end - block.range.start;
+        assert!(block.rows.iter().all(|row| u64::from(row.offset) <= len));
+        assert!(block.rows.last().is_none_or(|row| row.rule == Row::NO_RULE));
+        let rules = rules.as_slice().len();
+        let known = |row: &Row| row.rule == Row::NO_RULE || (row.rule as usize) < rules;
+        assert!(block.rows.iter().all(known));
+    }
+}
+
+#[test]
+fn damaged_frames() {
+    let mut random = Random(0x6a09_e667_f3bc_c908);
+    for fresh in modules::scan(&[]).fresh {
+        let Ok(frames) = fresh.eh_frame else { continue };
+        check_rows(&frames, &fresh.module);
+        for _ in 0..20 {
+            let mut damaged = frames.clone();
+            for _ in 0..=random.below(50) {
+                let at = random.below(damaged.bytes.len());
+                damaged.bytes[at] = random.next() as u8;
+            }
+            damaged.bytes.truncate(random.below(damaged.bytes.len() + 1));
+            check_rows(&damaged, &fresh.module);
+        }
+        for _ in 0..200 {
+            let mut hdr = frames.hdr_bytes.clone();
+            for _ in 0..=random.below(4) {
+                let at = random.below(16.min(hdr.len()));
+                hdr[at] = random.next() as u8;
+            }
+            hdr.truncate(random.below(hdr.len() + 1));
+            let _ = EhFrame::address(&hdr, frames.hdr_address);
+            let copy = EhFrame::copy(&hdr, frames.hdr_address, &frames.bytes, frames.address);
+            assert!(copy.is_ok_and(|copy| copy.bytes.len() <= frames.bytes.len()));
+        }
+    }
+}
+
+#[test]
+fn random_frames() {
+    let mut random = Random(0xbb67_ae85_84ca_a73b);
+    let module = Module {
+        path: PathBuf::from("none"),
+        kind: Kind::Library,
+        bias: 0x10_0000,
+        code: std::iter::once(0x10_0000..0x20_0000).collect(),
+        build_id: Vec::new(),
+        eh_frame_hdr: 0,
+    };
+    for _ in 0..20_000 {
+        let len = random.below(300);
+        let mut bytes = random.bytes(len);
+        // Plausible lengths lead deeper into the parser.
+        if let Some(first) = bytes.first_chunk_mut::<4>() {
+            *first = (random.below(64) as u32).to_le_bytes();
+        }
+        assert!(length(&bytes, None) <= bytes.len());
+        let frames =
+            EhFrame { address: 0x1f_0000, bytes, hdr_address: 0x1e_0000, hdr_bytes: Vec::new() };
+        check_rows(&frames, &module);
+    }
+}
+
+#[test]
+fn lengths() {
+    let entry = |len: u32| [&len.to_le_bytes()[..], &vec![0xaa; len as usize]].concat();
+    let two = [entry(12), entry(20)].concat();
+    assert_eq!(length(&two, None), 40);
+    assert_eq!(length(&[&two[..], &[0; 4]].concat(), None), 40, "a terminator ends it");
+    assert_eq!(length(&[&two[..], &[0; 4], &two[..]].concat(), None), 40);
+    assert_eq!(length(&two[..39], None), 16, "a cut entry doesn't count");
+    let followed = [two.clone(), entry(8)].concat();
+    assert_eq!(length(&followed, Some(16)), 40, "the last known entry ends it");
+    let extended = [&[0xff; 4][..], &3u64.to_le_bytes(), &[1, 2, 3]].concat();
+    assert_eq!(length(&extended, None), 15);
+    let huge = [&[0xff; 4][..], &u64::MAX.to_le_bytes()].concat();
+    assert_eq!(length(&huge, None), 0);
+}
+
+/// This test's own program, as a loaded module.
+fn program() -> Module {
+    let scan = modules::scan(&[]);
+    let program = scan.fresh.iter().find(|fresh| fresh.module.kind == Kind::Executable).unwrap();
+    Module::clone(&program.module)
+}
+
+/// A file of this test's own, deleted at the end.
+struct TempFile(PathBuf);
+
+impl TempFile {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("unwind-{}-{name}", std::process::id()));
+        fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+
+    fn open(&self, module: &Module) -> Result<Symbols, NoSymbols> {
+        Symbols::open(&Module { path: self.0.clone(), ..module.clone() })
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+extern "C" fn a_function_that_the_test_knows(n: u64) -> u64 {
+    std::hint::black_box(n) + 1
+}
+
+#[test]
+fn symbols_of_this_program() {
+    assert_eq!(a_function_that_the_test_knows(1), 2);
+    let symbols = Symbols::open(&program()).unwrap();
+    let start = a_function_that_the_test_knows as *const () as u64;
+    for offset in [0, 1, 4] {
+        let symbol = symbols.find(start + offset).unwrap();
+        assert_eq!((symbol.name, symbol.offset), ("a_function_that_the_test_knows", offset));
+    }
+    assert_eq!(symbols.find(0), None);
+    assert_eq!(symbols.find(u64::MAX), None);
+    println!("{} functions, {} bytes", symbols.len(), symbols.bytes());
+}
+
+#[test]
+fn symbols_of_libc() {
+    let scan = modules::scan(&[]);
+    let address = libc::qsort as *const () as u64;
+    let libc = scan.fresh.iter().find(|fresh| fresh.module.contains(address)).unwrap();
+    let symbols = Symbols::open(&libc.module).unwrap();
+    let symbol = symbols.find(address).unwrap();
+    assert_eq!((symbol.name, symbol.offset), ("qsort", 0));
+}
+
+#[test]
+fn files_without_symbols() {
+    let module = program();
+    let whole = fs::read(&module.path).unwrap();
+    let causes = |bytes: &[u8]| TempFile::new("whole", bytes).open(&module).map(|_| ());
+    assert_eq!(causes(&whole), Ok(()), "a copy is as good");
+
+    let gone = Module { path: PathBuf::from("/nonexistent/file"), ..module.clone() };
+    assert_eq!(Symbols::open(&gone).err(), Some(NoSymbols::Deleted));
+    let folder = Module { path: std::env::temp_dir(), ..module.clone() };
+    assert!(matches!(Symbols::open(&folder), Err(NoSymbols::BadFile | NoSymbols::Unreadable)));
+    let vdso = Module { kind: Kind::Vdso, ..module.clone() };
+    assert_eq!(Symbols::open(&vdso).err(), Some(NoSymbols::NoFile));
+    assert_eq!(causes(b"#!/bin/sh\n"), Err(NoSymbols::BadFile));
+    assert_eq!(causes(&whole[..whole.len() / 2]), Err(NoSymbols::BadFile), "cut off");
+
+    let replaced = Module { build_id: vec![1, 2, 3], ..module.clone() };
+    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+    let replaced = Module { code: std::iter::once(0..1).collect(), ..module.clone() };
+    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+
+    // No section headers.
+    let mut stripped = whole.clone();
+    stripped[40..48].fill(0);
+    stripped[60..62].fill(0);
+    assert_eq!(causes(&stripped), Err(NoSymbols::Stripped));
+}
+
+#[test]
+fn damaged_files() {
+    let module = program();
+    let whole = fs::read(&module.path).unwrap();
+    let mut random = Random(0x3c6e_f372_fe94_f82b);
+    let sections = u64::from_le_bytes(whole[40..48].try_into().unwrap()) as usize;
+    let file = TempFile::new("damaged", &whole);
+    for _ in 0..300 {
+        let mut edits = Vec::new();
+        for _ in 0..=random.below(6) {
+            let at = match random.below(3) {
+                0 => random.below(64),
+                1 => random.below(64 + 56 * 14),
+                _ => (sections + random.below(64 * 40)).min(whole.len() - 1),
+            };
+            edits.push((at, random.next() as u8));
+        }
+        let handle = fs::OpenOptions::new().write(true).open(&file.0).unwrap();
+        use std::os::unix::fs::FileExt;
+        for (at, byte) in &edits {
+            handle.write_all_at(&[*byte], *at as u64).unwrap();
+        }
+        if let Ok(symbols) = file.open(&module) {
+            for _ in 0..20 {
+                let _ = symbols.find(module.bias + random.next() % 0x40_0000);
+            }
+        }
+        for (at, _) in &edits {
+            handle.write_all_at(&whole[*at..=*at], *at as u64).unwrap();
+        }
+    }
+}
