@@ -110,8 +110,8 @@ impl Symbolizer {
         self.methods.each_note(|note| note.named = None);
     }
 
-    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
-    /// that reaches further methods that are not known. `None` if a guess remains.
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
+    /// as that reaches further methods that are not known. `None` if a guess remains.
     pub fn rewalk(&mut self, sample: &Sample) -> Option<(Box<[u64]>, EndReason)> {
         let copy = &sample.copy;
         let mut code = [0; EPILOGUE_BYTES];

@@ -125,8 +125,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         }
     }
 
-    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is only
-    /// believed if what lies at that distance looks like the end of a frame: it doesn't if the
+    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is
+    /// only believed if what lies at that distance looks like the end of a frame: it doesn't if the
     /// function has moved its stack pointer since its prologue.
     fn native(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
         match rule.cfa {
@@ -162,7 +162,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         self.apply(if entered { Rule::ENTRY } else { Rule::FRAME }, at)
     }
 
-    /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier call.
+    /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier
+    /// call.
     fn scan(&mut self, sp: u64) -> Result<Caller, EndReason> {
         self.guessed = self.guessed.saturating_add(1);
         for word in 0..SCAN_WORDS_MAX {
@@ -175,8 +176,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         Err(EndReason::NoFramePointer)
     }
 
-    /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and a
-    /// return address, which `is_code` accepts.
+    /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and
+    /// a return address, which `is_code` accepts.
     fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Caller> {
         let bp = self.load(place)?;
         let ip = self.load(place.wrapping_add(8))?;

@@ -88,7 +88,8 @@ pub fn blocks(
     (reader.blocks, reader.losses)
 }
 
-/// Fills a buffer with the code at an address of this process; returns the bytes that could be read.
+/// Fills a buffer with the code at an address of this process; returns the bytes that could be
+/// read.
 pub type ReadCode = fn(u64, &mut [u8]) -> usize;
 
 struct Reader<'a, 'r> {

@@ -83,9 +83,12 @@ pub struct Policy {
     pub bytes_min: u64,
 }
 
+/// All functions of the profiler that the kernel is told to call.
+pub const HANDLERS: &[&str] = &["signal::handler::on_signal"];
+
 /// The profiler's own.
 pub const POLICY: Policy = Policy {
-    handlers: &["signal::handler::on_signal"],
+    handlers: HANDLERS,
     crates: &["signal", "model", "core"],
     imports: &[
         ("memcpy", "copies bytes; no lock, no state"),
