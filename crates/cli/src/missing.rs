@@ -38,18 +38,32 @@ pub fn explain(
     text.push_str(&format!(
         " Either {program} started no .NET program, or one that can't be profiled (NativeAOT, \
          Mono, .NET Framework or .NET Core before 3.1), or the agent was not loaded. If it is a \
-         .NET program, run it again with --log info: a line that begins with `corprof` on its \
-         standard error means that the agent was loaded, and the next ones say what kept it from \
-         writing. If there is none, .NET did not load it: is the agent made for this system's C \
-         library (glibc or musl), does the program clear its environment (sudo, systemd, a \
-         container), or does its runtimeconfig.json disable diagnostics?"     ));     text }  fn \
-         config_says_no(value: &str) -> bool {     let vars = [("CORPROF_ENABLED".to_owned(), \
-         value.to_owned())];     !config::Config::from_vars(vars, "").0.enabled }  #[cfg(test)] \
-         mod tests {     use super::*;     use std::time::Duration;      fn text(signal: \
-         Option<i32>, vars: &[(&str, &str)]) -> String {         let var = |name: &str| { \
-         let (_, value) = vars.iter().find(|(var, _)| *var == name)?; \
-         Some((*value).to_owned())         };         let ended = Ended { code: 0, signal, \
-         elapsed: Duration::ZERO };         explain("out", &ended, "ls", var)
+         .NET program, run it again with --log info: a line that begins with `corprof` on its standard \
+         error means that the agent was loaded, and the next ones say what kept it from writing. \
+         If there is none, .NET did not load it: is the agent made for this system's C library \
+         (glibc or musl), does the program clear its environment (sudo, systemd, a container), or \
+         does its runtimeconfig.json disable diagnostics?"
+    ));
+    text
+}
+
+fn config_says_no(value: &str) -> bool {
+    let vars = [("CORPROF_ENABLED".to_owned(), value.to_owned())];
+    !config::Config::from_vars(vars, "").0.enabled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn text(signal: Option<i32>, vars: &[(&str, &str)]) -> String {
+        let var = |name: &str| {
+            let (_, value) = vars.iter().find(|(var, _)| *var == name)?;
+            Some((*value).to_owned())
+        };
+        let ended = Ended { code: 0, signal, elapsed: Duration::ZERO };
+        explain("out", &ended, "ls", var)
     }
 
     #[test]
