@@ -1,6 +1,5 @@
 //! Who is charged with what: samples and events become values of stacks in the aggregate.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{EndReason, Loss, ThreadState};
@@ -8,6 +7,7 @@ use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, StackId, ThreadKey,
     Values,
 };
+use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use signal::sample::Sample;
@@ -53,7 +53,7 @@ pub struct Accounts {
     shared: &'static Shared,
     symbolizer: Symbolizer,
     aggregate: Aggregate,
-    threads: HashMap<ThreadRef, Account>,
+    threads: FxHashMap<ThreadRef, Account>,
     unsampled: FrameId,
     ends: EndCounts,
     managed_cpu_ns: u64,
@@ -65,7 +65,7 @@ impl Accounts {
     pub fn new(shared: &'static Shared, symbolizer: Symbolizer) -> Self {
         let mut aggregate = Aggregate::default();
         let unsampled = aggregate.synthetic_frame(UNSAMPLED);
-        let threads = HashMap::new();
+        let threads = FxHashMap::default();
         let ends = EndCounts::default();
         Self { shared, symbolizer, aggregate, threads, unsampled, ends, managed_cpu_ns: 0 }
     }

@@ -1,5 +1,5 @@
 //! Reads a blocked thread's stack without disturbing it: where it stands from `/proc`, its stack's
-//! memory through the kernel, then a second look that it has not moved.
+//! memory through the kernel, then its CPU clock once more, which tells whether it has moved.
 
 use signal::arch::Registers;
 use signal::frames::Frames;
@@ -46,12 +46,11 @@ impl BlockedReader {
 
     /// Looks at a thread whose CPU clock has just been read as `cpu_ns`.
     pub fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
-        let before = match Blocked::read(tid) {
+        let (call, sp, ip) = match Blocked::read(tid) {
             None => return Looked::Unreadable,
             Some(Blocked::Running) => return Looked::Running,
-            Some(before) => before,
+            Some(Blocked::At { call, sp, ip }) => (call, sp, ip),
         };
-        let Blocked::At { call, sp, ip } = before else { return Looked::Running };
         let Some(record) = self.shared.records.get(thread.index as usize) else {
             return Looked::Unreadable;
         };
@@ -67,9 +66,8 @@ impl BlockedReader {
         let window = &mut self.window;
         let walked =
             walk(&tables, bounds, registers, &[], |place| window.read(place), &mut self.frames);
-        // The same call at the same place and no CPU time spent in between: it has not run.
-        let after = Blocked::read(tid);
-        if after != Some(before) || clock::thread_cpu_ns(tid) != Some(cpu_ns) {
+        // A thread that has not used a nanosecond since before its place was read has not moved.
+        if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
         }
         let frames: Box<[u64]> = self.frames.iter().collect();

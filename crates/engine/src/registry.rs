@@ -4,11 +4,11 @@
 //! order: a name may come before its thread. Entries are keyed by the runtime's thread number and
 //! made by whichever callback comes first.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Loss;
 use model::limits::{THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX};
+use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::{clock, thread};
@@ -62,7 +62,7 @@ struct Entry {
 
 #[derive(Default)]
 struct Threads {
-    entries: HashMap<ManagedId, Entry>,
+    entries: FxHashMap<ManagedId, Entry>,
     free: Vec<u32>,
     used: u32,
     changes: Vec<Change>,

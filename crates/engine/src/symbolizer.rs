@@ -1,10 +1,10 @@
 //! From an address in a stack to a named frame, learning unknown methods on the way.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{EndReason, FrameKind};
 use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
+use rustc_hash::FxHashMap;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::Sample;
@@ -59,10 +59,10 @@ pub struct Symbolizer {
     publisher: Publisher,
     native: TableBuilder,
     /// By module, as the address of its shared description; `None` if it has no symbols.
-    symbols: HashMap<usize, Option<Symbols>>,
+    symbols: FxHashMap<usize, Option<Symbols>>,
     methods: Methods<Note>,
-    cache: HashMap<u64, Named>,
-    modules: HashMap<String, Option<ModuleId>>,
+    cache: FxHashMap<u64, Named>,
+    modules: FxHashMap<String, Option<ModuleId>>,
 }
 
 impl Symbolizer {
@@ -73,10 +73,10 @@ impl Symbolizer {
             runtime,
             publisher,
             native: TableBuilder::new(sys::memory::copy_own),
-            symbols: HashMap::new(),
+            symbols: FxHashMap::default(),
             methods: Methods::default(),
-            cache: HashMap::new(),
-            modules: HashMap::new(),
+            cache: FxHashMap::default(),
+            modules: FxHashMap::default(),
         };
         symbolizer.refresh();
         symbolizer

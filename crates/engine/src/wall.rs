@@ -18,11 +18,12 @@
 //! reading a visit, at growing distances.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use model::Loss;
 use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::clock;
@@ -67,7 +68,7 @@ pub struct WallSampler {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
     reader: BlockedReader,
-    threads: HashMap<ThreadRef, WallThread>,
+    threads: FxHashMap<ThreadRef, WallThread>,
     due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
     tick_ns: u64,
     threads_per_tick: usize,
@@ -87,7 +88,7 @@ impl WallSampler {
             shared,
             inbox,
             reader: BlockedReader::new(shared),
-            threads: HashMap::new(),
+            threads: FxHashMap::default(),
             due: BinaryHeap::new(),
             tick_ns,
             threads_per_tick,

@@ -41,9 +41,23 @@ impl Text {
 
 /// Writes `/proc/self/task/<tid>/<file>`; `None` if it doesn't fit with its NUL.
 fn write_path(path: &mut [u8; PATH_BYTES_MAX], tid: u32, file: &str) -> Option<()> {
-    use io::Write;
-    let room = path.get_mut(..PATH_BYTES_MAX.checked_sub(1)?)?;
-    write!(&mut &mut room[..], "/proc/self/task/{tid}/{file}").ok()
+    let mut digits = [0_u8; 10];
+    let mut rest = tid;
+    let mut count = 0_usize;
+    for place in digits.iter_mut().rev() {
+        *place = b'0'.wrapping_add(u8::try_from(rest % 10).ok()?);
+        rest /= 10;
+        count = count.saturating_add(1);
+        if rest == 0 {
+            break;
+        }
+    }
+    let number = digits.get(digits.len().checked_sub(count)?..)?;
+    let mut room = path.iter_mut().rev().skip(1).rev();
+    for byte in b"/proc/self/task/".iter().chain(number).chain(b"/").chain(file.as_bytes()) {
+        *room.next()? = *byte;
+    }
+    Some(())
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -204,6 +218,18 @@ mod tests {
         let fault = Blocked::parse(b"-1 0x7ffe10 0x7f0020\n");
         assert_eq!(fault, Some(Blocked::At { call: None, sp: 0x7ffe10, ip: 0x7f0020 }));
         assert_eq!(Blocked::parse(b""), None);
+    }
+
+    #[test]
+    fn paths() {
+        for (tid, expected) in [(0, "0"), (7, "7"), (1234, "1234"), (u32::MAX, "4294967295")] {
+            let mut path = [0; PATH_BYTES_MAX];
+            write_path(&mut path, tid, "schedstat").expect("fits");
+            let end = path.iter().position(|byte| *byte == 0).expect("ends with NUL");
+            let expected = format!("/proc/self/task/{expected}/schedstat");
+            assert_eq!(std::str::from_utf8(&path[..end]), Ok(expected.as_str()));
+        }
+        assert_eq!(write_path(&mut [0; PATH_BYTES_MAX], u32::MAX, &"x".repeat(22)), None);
     }
 
     #[test]
