@@ -54,6 +54,8 @@ pub struct Dependency {
     pub name: String,
     /// Only for tests.
     pub is_dev: bool,
+    /// Only with a feature.
+    pub is_optional: bool,
 }
 
 /// A dependency as cargo resolved it.
@@ -113,8 +115,11 @@ fn parse(json: &Value) -> Result<Metadata> {
     let packages = list(&json["packages"]);
     let ids: Vec<&Value> = packages.iter().map(|package| &package["id"]).collect();
     let nodes = list(&json["resolve"]["nodes"]);
-    let dependency =
-        |value: &Value| Dependency { name: text(&value["name"]), is_dev: value["kind"] == "dev" };
+    let dependency = |value: &Value| Dependency {
+        name: text(&value["name"]),
+        is_dev: value["kind"] == "dev",
+        is_optional: value["optional"] == true,
+    };
     let mut metadata =
         Metadata { target_directory: text(&json["target_directory"]).into(), packages: Vec::new() };
     for package in &packages {

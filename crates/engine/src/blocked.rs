@@ -5,6 +5,7 @@ use signal::arch::Registers;
 use signal::frames::Frames;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
+use signal::sample::StackCopy;
 use signal::walk::{Bounds, walk};
 use sys::clock;
 use sys::memory::StackWindow;
@@ -13,17 +14,12 @@ use sys::proc::Blocked;
 use crate::event::BlockedStack;
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Looked {
     /// The thread has, or wants, a processor.
     Running,
-    /// It is blocked; `guessed` frames were walked without a rule, so a later walk may know more.
-    Blocked {
-        /// Its stack.
-        stack: BlockedStack,
-        /// Frames whose caller was found by a guess.
-        guessed: u32,
-    },
+    /// It is blocked, with this stack.
+    Blocked(BlockedStack),
     /// It moved while it was read, or has just been found.
     Moved,
     /// The kernel says nothing about it: it has ended, or `/proc` is closed.
@@ -71,7 +67,12 @@ impl BlockedReader {
             return Looked::Moved;
         }
         let frames: Box<[u64]> = self.frames.iter().collect();
-        let stack = BlockedStack { frames, gap: self.frames.gap(), end: walked.end, call };
-        Looked::Blocked { stack, guessed: walked.guessed }
+        let copy = (walked.guessed > 0).then(|| {
+            let mut copy = Box::<StackCopy>::default();
+            copy.take(registers, bounds, |place| self.window.read(place));
+            copy
+        });
+        let gap = self.frames.gap();
+        Looked::Blocked(BlockedStack { frames, gap, end: walked.end, call, copy })
     }
 }

@@ -13,7 +13,7 @@ use crate::epilogue::EPILOGUE_BYTES;
 use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
-use crate::sample::{Sample, StackCopy};
+use crate::sample::Sample;
 use crate::walk::{Bounds, Tables, walk};
 
 /// A timer made the signal.
@@ -153,7 +153,14 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
         let interval_ns = shared.cpu_interval_ns.load(Ordering::Relaxed);
         arch::set_timer(timer, record.next_due_ns(cpu_clock_ns, interval_ns), interval_ns);
     }
-    let origin = Origin { thread, tid, overruns, cpu_clock_ns };
+    let origin = Origin {
+        thread,
+        tid,
+        overruns,
+        cpu_clock_ns,
+        #[cfg(feature = "oracle")]
+        context,
+    };
     take_sample(shared, record, &origin, registers, result);
 }
 
@@ -163,6 +170,8 @@ struct Origin {
     tid: u32,
     overruns: u32,
     cpu_clock_ns: u64,
+    #[cfg(feature = "oracle")]
+    context: *const c_void,
 }
 
 /// Hands a signal that is not ours to the handler that was there before.
@@ -218,24 +227,14 @@ fn take_sample(
     sample.guessed = walked.guessed;
     sample.copy.length = 0;
     if walked.guessed > 0 {
-        copy_stack(&mut sample.copy, registers, bounds);
+        sample.copy.take(registers, bounds, read_own);
+    }
+    #[cfg(feature = "oracle")]
+    // SAFETY: the context is that of the handler that is running.
+    unsafe {
+        crate::oracle::ask(origin.context, &mut sample.oracle);
     }
     shared.kept.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Copies the top of the calling thread's stack.
-fn copy_stack(copy: &mut StackCopy, start: Registers, bounds: Bounds) {
-    copy.start = start;
-    copy.stack_end = bounds.high;
-    // A stack pointer outside the bounds, or not aligned, has nothing to copy.
-    if start.sp < bounds.low || start.sp & 7 != 0 {
-        return;
-    }
-    let places = (start.sp..bounds.high.saturating_sub(7)).step_by(8);
-    for (word, place) in copy.words.iter_mut().zip(places) {
-        *word = read_own(place).unwrap_or(0);
-        copy.length = copy.length.saturating_add(1);
-    }
 }
 
 /// Eight bytes of the calling thread's stack.

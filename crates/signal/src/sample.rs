@@ -6,10 +6,12 @@ use model::limits::STACK_COPY_WORDS;
 use crate::arch::Registers;
 use crate::frames::Frames;
 use crate::record::ThreadRef;
+use crate::walk::Bounds;
 
 /// A copy of the top of a stack, taken when frames had to be guessed, so that the stack can be
 /// walked again once its methods are known.
 #[repr(C)]
+#[derive(Debug)]
 pub struct StackCopy {
     /// The interrupted registers.
     pub start: Registers,
@@ -21,7 +23,43 @@ pub struct StackCopy {
     pub words: [u64; STACK_COPY_WORDS],
 }
 
+impl Default for StackCopy {
+    fn default() -> Self {
+        Self {
+            start: Registers { ip: 0, sp: 0, bp: None },
+            stack_end: 0,
+            length: 0,
+            words: [0; STACK_COPY_WORDS],
+        }
+    }
+}
+
 impl StackCopy {
+    /// Copies a stack from its pointer on, as far as `read` gives it and there is room.
+    ///
+    /// # Signal safety
+    /// Calls nothing but `read`.
+    pub fn take(
+        &mut self,
+        start: Registers,
+        bounds: Bounds,
+        mut read: impl FnMut(u64) -> Option<u64>,
+    ) {
+        self.start = start;
+        self.stack_end = bounds.high;
+        self.length = 0;
+        // A stack pointer outside the bounds, or not aligned, has nothing to copy.
+        if start.sp < bounds.low || start.sp & 7 != 0 {
+            return;
+        }
+        let places = (start.sp..bounds.high.saturating_sub(7)).step_by(8);
+        for (word, place) in self.words.iter_mut().zip(places) {
+            let Some(value) = read(place) else { return };
+            *word = value;
+            self.length = self.length.saturating_add(1);
+        }
+    }
+
     /// The eight bytes that stood at an address, if they were copied.
     #[must_use]
     pub fn read(&self, address: u64) -> Option<u64> {
@@ -53,6 +91,9 @@ pub struct Sample {
     pub frames: Frames,
     /// The top of the stack's memory, if `guessed` is not 0.
     pub copy: StackCopy,
+    /// A second opinion.
+    #[cfg(feature = "oracle")]
+    pub oracle: crate::oracle::Answer,
 }
 
 impl Default for Sample {
@@ -66,12 +107,9 @@ impl Default for Sample {
             end: EndReason::Root,
             guessed: 0,
             frames: Frames::default(),
-            copy: StackCopy {
-                start: Registers { ip: 0, sp: 0, bp: None },
-                stack_end: 0,
-                length: 0,
-                words: [0; STACK_COPY_WORDS],
-            },
+            copy: StackCopy::default(),
+            #[cfg(feature = "oracle")]
+            oracle: crate::oracle::Answer::default(),
         }
     }
 }

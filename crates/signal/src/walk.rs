@@ -27,6 +27,9 @@ pub struct Tables<'a> {
     pub native: Table<'a>,
     /// Of the runtime's methods, as far as they are known.
     pub managed: Table<'a>,
+    /// Where the runtime's return hijacker begins; 0 if it was not found. A return address of that
+    /// value stands for another, which only the runtime knows.
+    pub hijack: u64,
 }
 
 /// How a walk went.
@@ -111,6 +114,9 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
 
     /// The registers in the caller of the frame at `lookup`.
     fn caller(&mut self, lookup: u64, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
+        if at.ip == self.tables.hijack && lookup != at.ip {
+            return self.guess(at, &[]);
+        }
         match self.tables.native.find(lookup) {
             Found::Rule(rule) => return self.native(rule, at),
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.

@@ -12,7 +12,7 @@ struct Allowed {
     name: &'static str,
     /// Crates of the workspace.
     own: &'static [&'static str],
-    /// Crates of the workspace that only its tests use.
+    /// Crates of the workspace that only its tests use, or a feature that is off.
     own_in_tests: &'static [&'static str],
     /// Packages from outside, with the reason.
     outside: &'static [(&'static str, &'static str)],
@@ -76,6 +76,7 @@ const PRODUCT: [Allowed; 11] = [
     Allowed {
         name: "agent",
         own: &["clr", "config", "engine", "metadata"],
+        own_in_tests: &["signal"],
         why_unsafe: Some("exports the functions that the runtime calls"),
         ..NOTHING
     },
@@ -170,7 +171,8 @@ fn dependencies(
         let name = dependency.name.as_str();
         let is_own = own.contains(name);
         let what = if is_own {
-            let in_tests = dependency.is_dev && allowed.own_in_tests.contains(&name);
+            let aside = dependency.is_dev || dependency.is_optional;
+            let in_tests = aside && allowed.own_in_tests.contains(&name);
             if allowed.own.contains(&name) || in_tests {
                 continue;
             }
@@ -281,7 +283,8 @@ mod tests {
     use crate::workspace::{Dependency, Resolved};
 
     fn package(name: &str, dependencies: &[&str]) -> Package {
-        let dependency = |name: &&str| Dependency { name: (*name).to_owned(), is_dev: false };
+        let dependency =
+            |name: &&str| Dependency { name: (*name).to_owned(), ..Dependency::default() };
         Package {
             name: name.to_owned(),
             manifest: format!("crates/{name}/Cargo.toml"),
@@ -319,6 +322,10 @@ mod tests {
         let mut tested = package("signal", &["model", "rand"]);
         tested.dependencies[1].is_dev = true;
         assert_eq!(found(&tested), [""; 0]);
+        let mut agent = package("agent", &["signal"]);
+        assert_eq!(found(&agent).len(), 1);
+        agent.dependencies[0].is_optional = true;
+        assert_eq!(found(&agent), [""; 0]);
     }
 
     #[test]

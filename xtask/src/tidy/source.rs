@@ -54,14 +54,21 @@ impl Sources {
         self.files.iter().find(|source| source.path == path)
     }
 
-    /// A module declared under `#[cfg(test)]` is a test, its file's name notwithstanding.
+    /// A module declared under `#[cfg(test)]` is a test, its file's name notwithstanding; so is one
+    /// of the feature `oracle`, which no build for production has.
     fn mark_test_modules(&mut self) {
         let mut tests = Vec::new();
         for source in &self.files {
             let folder = source.module_folder();
-            for pair in source.code.windows(2) {
-                let name = pair[1].trim().strip_prefix("mod ").and_then(|s| s.strip_suffix(';'));
-                if let ("#[cfg(test)]", Some(name)) = (pair[0].trim(), name) {
+            for (number, pair) in source.code.windows(2).enumerate() {
+                let name = pair[1]
+                    .trim()
+                    .trim_start_matches("pub ")
+                    .strip_prefix("mod ")
+                    .and_then(|s| s.strip_suffix(';'));
+                // The name in quotes is a string, hence blanked in the code.
+                let is_test = pair[0].trim() == "#[cfg(test)]" || is_oracle(&source.lines, number);
+                if let (true, Some(name)) = (is_test, name) {
                     tests.push(format!("{folder}/{name}.rs"));
                     tests.push(format!("{folder}/{name}/"));
                 }
@@ -76,6 +83,11 @@ impl Sources {
             }
         }
     }
+}
+
+/// Whether the line of that number makes the next one part of the feature `oracle`.
+fn is_oracle(lines: &[String], number: usize) -> bool {
+    lines.get(number).is_some_and(|line| line.trim() == r#"#[cfg(feature = "oracle")]"#)
 }
 
 impl Source {
@@ -250,13 +262,18 @@ mod tests {
         assert_eq!(Source::new("crates/a/tests/b.rs", "x\ny").tests_from, 0);
         let mut sources = Sources {
             files: vec![
-                Source::new("crates/a/src/lib.rs", "#[cfg(test)]\nmod golden;\nmod real;"),
+                Source::new(
+                    "crates/a/src/lib.rs",
+                    "#[cfg(test)]\nmod golden;\nmod real;\n\
+                     #[cfg(feature = \"oracle\")]\npub mod oracle;",
+                ),
                 Source::new("crates/a/src/golden.rs", "x\ny"),
+                Source::new("crates/a/src/oracle.rs", "x\ny"),
                 Source::new("crates/a/src/real.rs", "x\ny"),
             ],
         };
         sources.mark_test_modules();
         let from: Vec<usize> = sources.files.iter().map(|source| source.tests_from).collect();
-        assert_eq!(from, [3, 0, 2]);
+        assert_eq!(from, [5, 0, 0, 2]);
     }
 }
