@@ -119,7 +119,7 @@ impl Accounts {
     /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
     fn walked(&mut self, sample: &Sample) -> Walked {
         let frames: Vec<u64> = sample.frames.iter().collect();
-        let copy = (sample.guessed > 0).then_some(&sample.copy);
+        let copy = sample.guessed.then_some(&sample.copy);
         self.walked_again(&frames, sample.frames.gap(), sample.end, copy)
     }
 

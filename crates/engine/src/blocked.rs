@@ -6,7 +6,7 @@ use signal::frames::Frames;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
-use signal::walk::{Bounds, walk};
+use signal::walk::{Bounds, Start, walk};
 use sys::clock;
 use sys::memory::StackWindow;
 use sys::proc::Blocked;
@@ -58,18 +58,19 @@ impl BlockedReader {
         let Some(_inside) = self.shared.gate.enter() else { return Looked::Unreadable };
         // SAFETY: inside the gate until the walk is done.
         let tables = unsafe { self.shared.tables() };
-        let registers = Registers { ip, sp, bp: None };
+        // The call has left managed code through native code, so the address is as good as exact.
+        let start = Start { registers: Registers { ip, sp, bp: None }, exact: true };
         let window = &mut self.window;
         let walked =
-            walk(&tables, bounds, registers, &[], |place| window.read(place), &mut self.frames);
+            walk(&tables, bounds, start, &[], |place| window.read(place), &mut self.frames);
         // A thread that has not used a nanosecond since before its place was read has not moved.
         if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
         }
         let frames: Box<[u64]> = self.frames.iter().collect();
-        let copy = (walked.guessed > 0).then(|| {
+        let copy = walked.guess.map(|guess| {
             let mut copy = Box::<StackCopy>::default();
-            copy.take(registers, bounds, |place| self.window.read(place));
+            copy.take(guess, bounds, |place| self.window.read(place));
             copy
         });
         let gap = self.frames.gap();

@@ -96,7 +96,7 @@ impl Oracle {
             self.counts.identical += 1;
         } else {
             self.counts.different += 1;
-            self.counts.guessed += u32::from(sample.guessed > 0);
+            self.counts.guessed += u32::from(sample.guessed);
             let what = format!("ours ({end:?}, guessed {})", sample.guessed);
             self.tell(&what, frames, "the runtime's", &theirs, name);
         }

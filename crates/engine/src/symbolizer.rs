@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::StackCopy;
-use signal::walk::{Bounds, walk};
+use signal::walk::{Bounds, Guess, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
@@ -124,24 +124,26 @@ impl Symbolizer {
         first: &[u64],
         first_end: EndReason,
     ) -> Option<(Box<[u64]>, EndReason)> {
+        let Guess { start, frames_before } = copy.guess;
+        let sure = first.get(..frames_before as usize)?;
+        let ip = start.registers.ip;
         let mut code = [0; EPILOGUE_BYTES];
-        let native = self.native.module(copy.start.ip).is_some();
-        let read = if native { 0 } else { copy_own(copy.start.ip, &mut code) };
+        let leaf = start.exact && self.native.module(ip).is_none();
+        let read = if leaf { copy_own(ip, &mut code) } else { 0 };
         let code = code.get(..read).unwrap_or_default();
-        let bounds = Bounds { low: copy.start.sp, high: copy.stack_end };
+        let bounds = Bounds { low: start.registers.sp, high: copy.stack_end };
         let mut frames = Box::<Frames>::default();
         let mut known = first.to_vec();
         for _ in 0..REWALKS_MAX {
-            for address in known {
-                self.know(address);
+            for address in &known {
+                self.know(*address);
             }
             self.refresh();
             frames.clear();
             let tables = self.publisher.current();
-            let walked =
-                walk(&tables, bounds, copy.start, code, |place| copy.read(place), &mut frames);
-            known = frames.iter().collect();
-            if walked.guessed > 0 {
+            let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
+            known = sure.iter().copied().chain(frames.iter()).collect();
+            if walked.guess.is_some() {
                 continue;
             }
             return match walked.end {

@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
 use crate::sample::Sample;
-use crate::walk::{Bounds, Tables, walk};
+use crate::walk::{Bounds, Start, Tables, walk};
 
 /// A timer made the signal.
 const SI_TIMER: i32 = -2;
@@ -222,12 +222,12 @@ fn take_sample(
     if ended_early(registers.ip, result) {
         shared.count(Loss::InterruptedCall);
     }
-    let walked = walk(&tables, bounds, registers, code, read_own, &mut sample.frames);
+    let start = Start { registers, exact: true };
+    let walked = walk(&tables, bounds, start, code, read_own, &mut sample.frames);
     sample.end = walked.end;
-    sample.guessed = walked.guessed;
-    sample.copy.length = 0;
-    if walked.guessed > 0 {
-        sample.copy.take(registers, bounds, read_own);
+    sample.guessed = walked.guess.is_some();
+    if let Some(guess) = walked.guess {
+        sample.copy.take(guess, bounds, read_own);
     }
     #[cfg(feature = "oracle")]
     // SAFETY: the context is that of the handler that is running.
