@@ -126,8 +126,8 @@ impl Oracle {
 
     /// Says what was compared.
     pub fn report(&self) {
-        let Counts { identical, different, refused, guessed, blocked_identical, blocked_different } =
-            self.counts;
+        let Counts { identical, different, refused, guessed, .. } = self.counts;
+        let Counts { blocked_identical, blocked_different, .. } = self.counts;
         self.log.info(&format!(
             "oracle: identical={identical} different={different} different_guessed={guessed} \
              refused={refused} blocked_identical={blocked_identical} \

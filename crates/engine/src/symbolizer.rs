@@ -119,8 +119,8 @@ impl Symbolizer {
         self.methods.each_note(|note| note.named = None);
     }
 
-    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
-    /// that reaches further methods that are not known. `None` if a guess remains.
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
+    /// as that reaches further methods that are not known. `None` if a guess remains.
     pub fn rewalk(
         &mut self,
         copy: &StackCopy,
