@@ -172,7 +172,8 @@ impl<N: Clone> Methods<N> {
     }
 }
 
-/// Where a run's exception handlers begin: at the first place behind its start where a frame begins.
+/// Where a run's exception handlers begin: at the first place behind its start where a frame
+/// begins.
 fn funclets_start(start: u64, end: u64, steps: &[(u32, Rule)]) -> u64 {
     let entry = steps.iter().skip(1).find(|(_, rule)| *rule == Rule::ENTRY);
     entry.map_or(end, |(offset, _)| start.saturating_add(u64::from(*offset)))
