@@ -1,6 +1,10 @@
 //! The tasks of the repository.
+#![forbid(unsafe_code)]
 
+mod closure;
 mod setup;
+mod tidy;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -9,12 +13,17 @@ usage: cargo xtask <task>
 
 tasks:
   setup    install the pinned .NET runtimes and compilers and compile the test programs
+  signal-closure [--lib PATH]
+           follow all that the signal handler can reach in the linked library
+  tidy     check the rules that neither the compiler nor clippy knows
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(&arguments[1..]),
+        Some("signal-closure") => closure::run(&arguments[1..]),
+        Some("tidy") => tidy::run(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -162,7 +162,7 @@ impl Collector {
             duration_ns: end.monotonic_ns.saturating_sub(self.start.monotonic_ns),
             cpu_interval_ns: nanos(self.config.cpu_interval),
         };
-        let bytes = self.accounts.bytes();
+        let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let (mut profile, ends, managed_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,
@@ -214,9 +214,9 @@ impl Collector {
             Written::Later { error, dropped } => {
                 (0..dropped).for_each(|_| self.shared.count(Loss::WriteFailed));
                 self.log.error(&format!(
-                    "profile {name} could not be written to {folder}: {error}. It is kept in memory \
-                     and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder that \
-                     this user may write to."
+                    "profile {name} could not be written to {folder}: {error}. It is kept in \
+                     memory and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder \
+                     that this user may write to."
                 ));
             }
         }

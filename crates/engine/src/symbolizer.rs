@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::StackCopy;
-use signal::walk::{Bounds, Guess, walk};
+use signal::walk::{Bounds, Guess, Tables, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
@@ -25,6 +25,9 @@ use crate::waits::Wait;
 const CACHED_ADDRESSES_MAX: usize = 100_000;
 /// How often a stack is walked again: each time may reach methods that were not known before.
 const REWALKS_MAX: usize = 8;
+/// How much longer the pause after a publication is than the publication took: with tens of
+/// thousands of methods, a table takes milliseconds.
+const PUBLICATION_PAUSE: u64 = 500;
 /// The frame of code that is no method's.
 const STUB: &str = "[stub]";
 /// The frame of an address that is in no code at all: the walk went astray.
@@ -37,6 +40,9 @@ pub struct Named {
     pub frame: FrameId,
     /// It is a native function without a name: one in a row says as much as ten.
     pub anonymous: bool,
+    /// It is an exception handler of its method. Called by its method, it is not told apart: a
+    /// `finally` is a part of the method for who wrote it.
+    pub funclet: bool,
     /// What a thread that is blocked below this frame waits for.
     pub wait: Option<Wait>,
 }
@@ -66,6 +72,7 @@ pub struct Symbolizer {
     symbols: FxHashMap<usize, Option<Symbols>>,
     methods: Methods<Note>,
     executable: Executable,
+    next_publication_ns: u64,
     cache: FxHashMap<u64, Named>,
     modules: FxHashMap<String, Option<ModuleId>>,
 }
@@ -81,6 +88,7 @@ impl Symbolizer {
             symbols: FxHashMap::default(),
             methods: Methods::default(),
             executable: Executable::default(),
+            next_publication_ns: 0,
             cache: FxHashMap::default(),
             modules: FxHashMap::default(),
         };
@@ -90,16 +98,34 @@ impl Symbolizer {
 
     /// Notices modules that came or went, and publishes what was learned since the last call.
     pub fn refresh(&mut self) {
+        let start_ns = monotonic_ns();
         let native_changed = self.native.refresh() != Refresh::Unchanged;
         if native_changed {
             self.cache.clear();
             let entries = self.native.entries();
             self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
-        if let Some(table) = self.methods.table_if_changed(native_changed) {
+        if (native_changed || start_ns >= self.next_publication_ns)
+            && let Some(table) = self.methods.table_if_changed(native_changed)
+        {
             self.publisher.publish(self.native.table(), table, self.native.hijack());
+            // What was learned meanwhile is not lost: stacks with unknown methods are walked again.
+            let took_ns = monotonic_ns().saturating_sub(start_ns);
+            let pause_ns = took_ns.saturating_mul(PUBLICATION_PAUSE);
+            self.next_publication_ns = start_ns.saturating_add(pause_ns);
         }
         self.publisher.free();
+    }
+
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        const CACHED_BYTES: usize = size_of::<(u64, Named)>() * 2;
+        let symbols = self.symbols.values().flatten().map(Symbols::bytes).sum::<usize>();
+        let cache = self.cache.len().saturating_mul(CACHED_BYTES);
+        [self.native.table().bytes(), symbols, self.methods.bytes(), cache]
+            .iter()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// A module or dynamic method is gone.
@@ -116,8 +142,8 @@ impl Symbolizer {
         self.methods.each_note(|note| note.named = None);
     }
 
-    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
-    /// that reaches further methods that are not known. `None` if a guess remains.
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
+    /// as that reaches further methods that are not known. `None` if a guess remains.
     pub fn rewalk(
         &mut self,
         copy: &StackCopy,
@@ -138,9 +164,9 @@ impl Symbolizer {
             for address in &known {
                 self.know(*address);
             }
-            self.refresh();
             frames.clear();
-            let tables = self.publisher.current();
+            let methods = self.methods.small_table(&known);
+            let tables = Tables { managed: methods.view(), ..self.publisher.current() };
             let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
             known = sure.iter().copied().chain(frames.iter()).collect();
             if walked.guess.is_some() {
@@ -172,6 +198,16 @@ impl Symbolizer {
     fn know(&mut self, address: u64) {
         if self.native.module(address).is_none() && self.methods.at(address).is_none() {
             self.learn(address);
+        }
+    }
+
+    /// Whether two addresses are an exception handler and the method that called it.
+    #[cfg(feature = "oracle")]
+    pub fn is_own_funclet(&self, inner: u64, outer: u64) -> bool {
+        let run = |address| self.methods.at(address);
+        match (run(inner), run(outer)) {
+            (Some((one, known)), Some((other, _))) => one == other && inner >= known.funclets,
+            _ => false,
         }
     }
 
@@ -226,7 +262,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous, wait: Wait::of_native(&module.name()) }
+        Named { frame, anonymous, funclet: false, wait: Wait::of_native(&module.name()) }
     }
 
     fn native_module(&mut self, module: &Module, aggregate: &mut Aggregate) -> Option<ModuleId> {
@@ -242,11 +278,13 @@ impl Symbolizer {
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
         self.know(address);
+        let known = self.methods.at(address).map(|(_, known)| known);
+        let funclet = known.is_some_and(|known| address >= known.funclets);
         let Some(note) = self.methods.note_at(address) else {
             return self.plain(NOT_CODE, FrameKind::Synthetic, aggregate);
         };
         if let Some(named) = note.named {
-            return named;
+            return Named { funclet, ..named };
         }
         let name = Arc::clone(&note.name);
         let module = self.managed_module(&name.module, aggregate);
@@ -259,7 +297,8 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        let named = Named { frame, anonymous: false, wait: Some(Wait::of_method(&name.display)) };
+        let wait = Some(Wait::of_method(&name.display));
+        let named = Named { frame, anonymous: false, funclet, wait };
         if let Some(note) = self.methods.note_at(address) {
             note.named = Some(named);
         }
@@ -285,7 +324,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous: false, wait: None }
+        Named { frame, anonymous: false, funclet: false, wait: None }
     }
 
     /// Asks the runtime what lies at an address, once for each method.
