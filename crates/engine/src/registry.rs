@@ -160,8 +160,7 @@ impl Registry {
         // In this order: no signal is made any more, those under way are stale, and only then is
         // the rest read, so that no time is counted twice.
         drop(watch);
-        record.close();
-        let seen_ns = record.cpu_seen_ns();
+        let seen_ns = record.close();
         // A clock that lies behind the mark is another thread's, which got the number since.
         let cpu_ns = clock::thread_cpu_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
         let rest_ns = cpu_ns.saturating_sub(seen_ns);
