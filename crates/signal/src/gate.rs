@@ -3,12 +3,8 @@
 //! Two promises rest on it. **Stopping**: after `shut`, wait until `inside` is 0, and no handler
 //! runs or will run any code past the gate. **Freeing**: memory that was unpublished before
 //! `inside` was seen as 0 is referred to by no handler, since each one enters before it loads the
-//! pointer.
-//!
-//! Both need one order of all these operations, so each of them, `inside` too, changes the one
-//! number (a read-modify-write). A handler that enters after `inside` was 0 then reads what
-//! `inside` wrote, and with it sees all that its caller did before: the new pointer. One that left
-//! before is seen by `inside` the same way. `tests/loom.rs` tries all orders.
+//! pointer. Both need one order of all these operations, hence `SeqCst` throughout.
+//! `tests/loom.rs` tries all orders.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -56,7 +52,7 @@ impl Gate {
     /// How many are inside now.
     #[must_use]
     pub fn inside(&self) -> u32 {
-        self.0.fetch_add(0, Ordering::SeqCst) & !SHUT
+        self.0.load(Ordering::SeqCst) & !SHUT
     }
 }
 
