@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod closure;
+mod interleave;
 mod setup;
 mod tidy;
 mod workspace;
@@ -12,6 +13,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  loom     try all orders in which threads can meet in the ring and at the gate
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
@@ -21,6 +23,7 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("loom") => interleave::run(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use config::Config;
 use model::Loss;
+use model::limits::RING_SLOTS;
 use profile::{Period, Profile, SelfReport};
 use signal::handler::Shared;
 use sys::clock;
@@ -127,8 +128,14 @@ impl Collector {
     /// Waits for work, at most so long, and does it.
     fn collect(&mut self, timeout: Duration) {
         let (events, dropped) = self.inbox.take(timeout);
-        // Threads must be known before their samples: hence events first. A sample that comes with
-        // no thread makes its own entry.
+        // Samples first: those of a thread that has ended, or of code that was unloaded, came before
+        // the event that says so. Not more than fit, so that events have their turn however fast
+        // samples come.
+        for _ in 0..RING_SLOTS {
+            if self.shared.ring.read(|sample| self.accounts.sample(sample)).is_none() {
+                break;
+            }
+        }
         for event in events {
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
@@ -138,7 +145,6 @@ impl Collector {
         for _ in 0..dropped {
             self.shared.count(Loss::EventsFull);
         }
-        while self.shared.ring.read(|sample| self.accounts.sample(sample)).is_some() {}
         self.accounts.refresh();
     }
 

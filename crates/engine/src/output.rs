@@ -71,10 +71,12 @@ fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::create_dir_all(folder)?;
     let hidden = folder.join(format!(".{name}.tmp"));
+    // What an earlier process of that number left; or a link that somebody else laid there, in a
+    // folder that all may write to, to have us write elsewhere: hence a new file or none.
+    let _left = fs::remove_file(&hidden);
     let result = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&hidden)
         .and_then(|mut file| file.write_all(bytes))

@@ -55,7 +55,7 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 impl Shared {
     /// Fresh state over memory that lives for ever; the gate is shut.
     #[must_use]
-    pub const fn new(records: &'static [Record], ring: Ring<Sample>) -> Self {
+    pub fn new(records: &'static [Record], ring: Ring<Sample>) -> Self {
         Self {
             gate: Gate::new(),
             records,
@@ -210,8 +210,7 @@ fn take_sample(
     sample.tid = origin.tid;
     sample.overruns = origin.overruns;
     sample.time_ns = arch::clock_ns(Clock::Monotonic);
-    sample.cpu_ns = origin.cpu_clock_ns.saturating_sub(record.cpu_seen_ns());
-    record.set_cpu_seen_ns(origin.cpu_clock_ns);
+    sample.cpu_ns = record.take_cpu_ns(origin.cpu_clock_ns);
     sample.frames.clear();
     let (stack_start, stack_end) = record.stack();
     // Only what lies above the stack pointer is certainly mapped and not in use by the handler.
