@@ -264,7 +264,7 @@ impl Symbolizer {
         let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
         let symbol = symbol.map(|symbol| symbol.name.to_owned());
         let anonymous = symbol.is_none();
-        let name = symbol.unwrap_or_else(|| format!("[{}]", module.name()));
+        let name = symbol.unwrap_or_else(|| anonymous_name(&module.name()));
         let id = self.native_module(module, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name,
@@ -397,6 +397,11 @@ impl Executable {
         }
         inside(&self.ranges)
     }
+}
+
+/// The frame of native functions without a name; the kernel's `[vdso]` has its brackets already.
+fn anonymous_name(module: &str) -> String {
+    if module.starts_with('[') { module.to_owned() } else { format!("[{module}]") }
 }
 
 /// Tells modules of the current list apart.

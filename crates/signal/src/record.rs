@@ -83,6 +83,15 @@ impl Record {
         self.cpu_seen_ns.swap(CLOSED, Ordering::AcqRel)
     }
 
+    /// The number of its current user, or of the last one.
+    ///
+    /// # Signal safety
+    /// Reads an atomic.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     /// Whether the record belongs to that thread, in that life.
     ///
     /// # Signal safety

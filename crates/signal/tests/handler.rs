@@ -58,7 +58,7 @@ impl Rig {
         let records: Vec<Record> = (0..4).map(|_| Record::default()).collect();
         let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
         let shared: &'static Shared =
-            Box::leak(Box::new(Shared::new(records.leak(), Ring::new(slots.leak()))));
+            Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))));
         shared.gate.open();
         set_shared(shared);
         INSTALLED.call_once(|| {
