@@ -341,6 +341,14 @@ impl Symbolizer {
     fn learn(&mut self, address: u64) {
         let stub = Name { display: STUB.to_owned(), ..Name::default() };
         let found = self.runtime.look_up(address);
+        if found.is_none() {
+            // A library that was loaded a moment ago would be taken for a stub, and a thread that
+            // blocks in it is not looked at again until it moves.
+            self.refresh();
+            if self.native.module(address).is_some() {
+                return;
+            }
+        }
         let (code, names) = match found {
             Some((code, names)) => (Some(code), names),
             None => (None, None),

@@ -131,14 +131,16 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Nearly all walks must have reached their thread's first frame.
+    /// Nearly all walks must have reached their thread's first frame: as many as that, but for what
+    /// chance makes of so few walks.
     pub fn roots(&mut self, at_least: f64) {
         let ends = &self.run.report.ends;
         let all: u64 = ends.iter().map(|(_, n)| n).sum();
         let share = ends.get(EndReason::Root) as f64 / all.max(1) as f64;
+        let deviation = (at_least * (1.0 - at_least) / all.max(1) as f64).sqrt();
         let others: Vec<_> = ends.iter().map(|(end, n)| format!("{} {n}", end.frame())).collect();
         let text = format!("{share:.5} of {all} walks reached the root: {}", others.join(", "));
-        self.judge(all > 0 && share >= at_least, text);
+        self.judge(all > 0 && share >= at_least - SIGMAS * deviation, text);
     }
 
     /// The end of all checks.
