@@ -212,3 +212,6 @@ impl Threads {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
