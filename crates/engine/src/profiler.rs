@@ -127,7 +127,10 @@ impl Profiler {
             ),
             folder,
         };
-        thread::spawn("corprof-collect", move || Collector::new(parts).run())
+        // Made here and not on its thread, which may begin to run late: the first period begins
+        // before the first sample.
+        let collector = Collector::new(parts);
+        thread::spawn("corprof-collect", move || collector.run())
             .inspect_err(|_| ticker_state.stop.store(true, Ordering::Release))
             .map_err(StartError::Thread)?;
         shared.gate.open();

@@ -98,6 +98,8 @@ impl Kernel for World {
                 end: EndReason::Root,
                 call: Some(202),
                 copy: None,
+                #[cfg(feature = "oracle")]
+                cpu_clock_ns: self.cpu_ns,
             }),
             (None, _) => Looked::Running,
         }
