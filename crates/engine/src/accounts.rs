@@ -148,7 +148,10 @@ impl Accounts {
     ) -> Walked {
         let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
         // What lacks its middle can't be joined to another walk of it.
-        let rewalked = if gap.is_none() { self.symbolizer.rewalk(copy, frames, end) } else { None };
+        let rewalked = match gap {
+            None => self.symbolizer.rewalk(copy, frames, end),
+            Some(_) => None,
+        };
         if !rewalked.as_ref().is_some_and(|rewalked| rewalked.whole) {
             self.shared.count(Loss::GuessedFrame);
         }
@@ -371,3 +374,6 @@ impl Accounts {
         self.aggregate.stack(frames)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,20 +128,23 @@ impl Collector {
     /// Waits for work, at most so long, and does it.
     fn collect(&mut self, timeout: Duration) {
         let (events, dropped) = self.inbox.take(timeout);
-        // Samples first: those of a thread that has ended, or of code that was unloaded, came before
-        // the event that says so. Not more than fit, so that events have their turn however fast
-        // samples come.
-        for _ in 0..RING_SLOTS {
-            if self.shared.ring.read(|sample| self.accounts.sample(sample)).is_none() {
-                break;
-            }
-        }
-        for event in events {
+        // Threads must be known before their samples, and ended after them: what the ring holds now
+        // came before these ends. The same goes for code that is unloaded.
+        let is_end = |event: &Event| matches!(event, Event::Ended { .. } | Event::Unloaded { .. });
+        let (ends, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_end);
+        for event in others {
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
             }
             self.accounts.event(event);
         }
+        // Not more than fit, so that events have their turn however fast samples come.
+        for _ in 0..RING_SLOTS {
+            if self.shared.ring.read(|sample| self.accounts.sample(sample)).is_none() {
+                break;
+            }
+        }
+        ends.into_iter().for_each(|event| self.accounts.event(event));
         for _ in 0..dropped {
             self.shared.count(Loss::EventsFull);
         }

@@ -232,3 +232,6 @@ fn read_code(start: u64, end: u64) -> Vec<u8> {
     bytes.truncate(read);
     bytes
 }
+
+#[cfg(test)]
+mod tests;

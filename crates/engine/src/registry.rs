@@ -214,3 +214,6 @@ impl Threads {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
