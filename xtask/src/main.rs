@@ -1,6 +1,8 @@
 //! The tasks of the repository.
 
+mod closure;
 mod setup;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -9,12 +11,15 @@ usage: cargo xtask <task>
 
 tasks:
   setup    install the pinned .NET runtimes and compilers and compile the test programs
+  signal-closure [--lib PATH]
+           follow all that the signal handler can reach in the linked library
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(&arguments[1..]),
+        Some("signal-closure") => closure::run(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -169,6 +169,9 @@ struct Origin {
 ///
 /// # Safety
 /// The arguments are those that the kernel gave to our handler.
+// Not inlined: `signal-closure` knows the handler's one call through a pointer by its function.
+#[cold]
+#[inline(never)]
 unsafe fn pass_on(shared: &Shared, signal: c_int, info: *mut c_void, context: *mut c_void) {
     type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
     let previous = shared.previous.load(Ordering::Relaxed);

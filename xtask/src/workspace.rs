@@ -1,0 +1,121 @@
+//! Where the repository is, and what cargo says of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The cargo that runs this.
+pub fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// `cargo metadata`, as far as the checks need it.
+#[derive(Debug, Default)]
+pub struct Metadata {
+    /// Where cargo builds.
+    pub target_directory: PathBuf,
+    /// All packages, those from outside too.
+    pub packages: Vec<Package>,
+}
+
+/// A package.
+#[derive(Debug, Default)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its licence expression.
+    pub license: Option<String>,
+    /// Its manifest.
+    pub manifest: PathBuf,
+    /// Whether it is one of ours.
+    pub is_member: bool,
+    /// What it depends on.
+    pub dependencies: Vec<Dependency>,
+    /// What a build of it takes in, by index in `packages`.
+    pub resolved: Vec<Resolved>,
+}
+
+/// A dependency as a manifest declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependency {
+    /// The package's name.
+    pub name: String,
+    /// Only for tests.
+    pub is_dev: bool,
+    /// Only for some platforms.
+    pub target: Option<String>,
+}
+
+/// A dependency as cargo resolved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Index in the packages.
+    pub package: usize,
+    /// Only for tests.
+    pub is_dev: bool,
+}
+
+/// Asks cargo.
+pub fn metadata() -> Result<Metadata> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--format-version=1", "--locked"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output()
+        .context("cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    parse(&serde_json::from_slice(&output.stdout).context("cargo metadata's answer")?)
+}
+
+fn parse(json: &Value) -> Result<Metadata> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let members = list(&json["workspace_members"]);
+    let packages = list(&json["packages"]);
+    let ids: Vec<&Value> = packages.iter().map(|package| &package["id"]).collect();
+    let nodes = list(&json["resolve"]["nodes"]);
+    let dependency = |value: &Value| Dependency {
+        name: text(&value["name"]),
+        is_dev: value["kind"] == "dev",
+        target: value["target"].as_str().map(str::to_owned),
+    };
+    let mut metadata =
+        Metadata { target_directory: text(&json["target_directory"]).into(), packages: Vec::new() };
+    for package in &packages {
+        let node = nodes.iter().find(|node| node["id"] == package["id"]);
+        let mut resolved = Vec::new();
+        for edge in node.map(|node| list(&node["deps"])).unwrap_or_default() {
+            let index = ids.iter().position(|id| **id == edge["pkg"]);
+            let index = index.context("a dependency without a package")?;
+            let kinds = list(&edge["dep_kinds"]);
+            let is_dev = kinds.iter().all(|kind| kind["kind"] == "dev");
+            resolved.push(Resolved { package: index, is_dev });
+        }
+        metadata.packages.push(Package {
+            name: text(&package["name"]),
+            version: text(&package["version"]),
+            license: package["license"].as_str().map(str::to_owned),
+            manifest: text(&package["manifest_path"]).into(),
+            is_member: members.contains(&package["id"]),
+            dependencies: list(&package["dependencies"]).iter().map(dependency).collect(),
+            resolved,
+        });
+    }
+    if metadata.packages.is_empty() {
+        bail!("cargo metadata names no package");
+    }
+    Ok(metadata)
+}
