@@ -1,7 +1,10 @@
 //! The tasks of the repository.
 
 mod closure;
+mod demo;
+mod product;
 mod setup;
+mod test;
 mod workspace;
 
 use std::process::ExitCode;
@@ -10,6 +13,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  demo [web|roslyn|split]... [--quick]
+           profile real programs and show what the profiler says of them
+  test     everything that has to hold: format, lints, build, all tests; with a summary
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
@@ -18,6 +24,8 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("demo") => demo::run(&arguments[1..]),
+        Some("test") => test::run(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
