@@ -9,6 +9,11 @@ use engine::{Event, Log, ManagedId, ModuleKey, Profiler};
 
 use crate::runtime::Clr;
 
+#[cfg(not(feature = "oracle"))]
+const MASK: EventMask = EventMask::SAMPLING;
+#[cfg(feature = "oracle")]
+const MASK: EventMask = EventMask::SNAPSHOTS;
+
 /// The one agent of this process.
 pub static AGENT: Agent = Agent { running: OnceLock::new() };
 
@@ -23,6 +28,11 @@ struct Running {
 }
 
 impl Agent {
+    #[cfg(feature = "oracle")]
+    pub fn info(&self) -> Option<&Info> {
+        self.running.get().map(|running| running.clr.info())
+    }
+
     fn profiler(&self) -> Option<&Profiler> {
         self.running.get().map(|running| &running.profiler)
     }
@@ -120,7 +130,9 @@ fn start(config: Config, clr: &Arc<Clr>, log: Log) -> Result<Profiler, String> {
         .map_err(|error| format!("no output folder {}: {error}", config.output_dir.display()))?;
     let runtime = Arc::clone(clr);
     let profiler = Profiler::start(config, runtime, folder, log).map_err(|e| e.to_string())?;
-    if let Err(error) = clr.info().set_event_mask(EventMask::SAMPLING) {
+    #[cfg(feature = "oracle")]
+    crate::oracle::install();
+    if let Err(error) = clr.info().set_event_mask(MASK) {
         profiler.stop();
         return Err(format!("the runtime refuses the profiler's events: {error}"));
     }

@@ -2,6 +2,8 @@
 
 mod agent;
 mod names;
+#[cfg(feature = "oracle")]
+mod oracle;
 mod runtime;
 
 use std::ffi::c_void;

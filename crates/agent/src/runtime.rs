@@ -75,6 +75,11 @@ impl Runtime for Clr {
         Some((code, name))
     }
 
+    #[cfg(feature = "oracle")]
+    fn reported(&self, address: u64) -> Option<usize> {
+        self.info.reported(address).map(|function| function.0)
+    }
+
     fn version(&self) -> String {
         let version = self.info.runtime_version();
         if version.major == 0 {

@@ -147,7 +147,7 @@ const VERSION_MIN: u32 = 9;
 
 /// The runtime.
 pub struct Info {
-    pointer: ComPtr,
+    pub(crate) pointer: ComPtr,
     version: u32,
 }
 

@@ -10,6 +10,8 @@ mod com;
 mod factory;
 mod import;
 mod info;
+#[cfg(feature = "oracle")]
+pub mod snapshot;
 
 pub use callback::Events;
 pub use com::{Guid, HResult};

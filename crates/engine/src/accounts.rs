@@ -10,7 +10,7 @@ use profile::{
 use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
-use signal::sample::Sample;
+use signal::sample::{Sample, StackCopy};
 
 use crate::event::{BlockedStack, Event};
 use crate::symbolizer::Symbolizer;
@@ -57,17 +57,33 @@ pub struct Accounts {
     unsampled: FrameId,
     ends: EndCounts,
     managed_cpu_ns: u64,
+    #[cfg(feature = "oracle")]
+    oracle: crate::oracle::Oracle,
 }
 
 impl Accounts {
     /// Empty accounts.
     #[must_use]
-    pub fn new(shared: &'static Shared, symbolizer: Symbolizer) -> Self {
+    pub fn new(
+        shared: &'static Shared,
+        symbolizer: Symbolizer,
+        #[cfg(feature = "oracle")] oracle: crate::oracle::Oracle,
+    ) -> Self {
         let mut aggregate = Aggregate::default();
         let unsampled = aggregate.synthetic_frame(UNSAMPLED);
         let threads = FxHashMap::default();
         let ends = EndCounts::default();
-        Self { shared, symbolizer, aggregate, threads, unsampled, ends, managed_cpu_ns: 0 }
+        Self {
+            shared,
+            symbolizer,
+            aggregate,
+            threads,
+            unsampled,
+            ends,
+            managed_cpu_ns: 0,
+            #[cfg(feature = "oracle")]
+            oracle,
+        }
     }
 
     /// Learns what has been seen, and notices modules that come and go.
@@ -84,6 +100,8 @@ impl Accounts {
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
         let walked = self.walked(sample);
+        #[cfg(feature = "oracle")]
+        self.ask_oracle(sample, &walked);
         self.ends.add(walked.end, 1);
         let id = self.intern(&walked);
         let place = Place { walked, id: Some(id), state: ThreadState::Running };
@@ -100,14 +118,32 @@ impl Accounts {
 
     /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
     fn walked(&mut self, sample: &Sample) -> Walked {
-        if sample.guessed > 0 {
-            if let Some((frames, end)) = self.symbolizer.rewalk(sample) {
-                return Walked { frames: frames.into(), gap: None, end };
-            }
-            self.shared.count(Loss::GuessedFrame);
+        let frames: Vec<u64> = sample.frames.iter().collect();
+        let copy = sample.guessed.then_some(&sample.copy);
+        self.walked_again(&frames, sample.frames.gap(), sample.end, copy)
+    }
+
+    /// A stack, walked again if there is a copy of it.
+    fn walked_again(
+        &mut self,
+        frames: &[u64],
+        gap: Option<usize>,
+        end: EndReason,
+        copy: Option<&StackCopy>,
+    ) -> Walked {
+        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
+        if let Some((frames, end)) = self.symbolizer.rewalk(copy, frames, end) {
+            return Walked { frames: frames.into(), gap: None, end };
         }
-        let frames = sample.frames.iter().collect();
-        Walked { frames, gap: sample.frames.gap(), end: sample.end }
+        self.shared.count(Loss::GuessedFrame);
+        // A guess may have led astray.
+        match frames.iter().position(|address| !self.symbolizer.is_code(*address)) {
+            Some(astray) => {
+                let frames = frames.get(..astray).unwrap_or_default().into();
+                Walked { frames, gap: gap.filter(|gap| *gap < astray), end: EndReason::NoRule }
+            }
+            None => Walked { frames: frames.into(), gap, end },
+        }
     }
 
     /// Charges what an event says.
@@ -143,6 +179,8 @@ impl Accounts {
         let mut threads = std::mem::take(&mut self.threads);
         threads.values_mut().for_each(|account| self.settle_early(account));
         self.threads = threads;
+        #[cfg(feature = "oracle")]
+        self.oracle.report();
         let taken = self.aggregate.take(period);
         if taken.ids == Ids::Reset {
             self.symbolizer.ids_reset();
@@ -165,13 +203,22 @@ impl Accounts {
         })
     }
 
+    #[cfg(feature = "oracle")]
+    fn ask_oracle(&mut self, sample: &Sample, walked: &Walked) {
+        let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
+        let mut name = |address| symbolizer.text(address, aggregate);
+        self.oracle.sample(sample, &walked.frames, walked.end, &mut name);
+    }
+
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
-        self.ends.add(stack.end, 1);
-        let frames: Vec<_> = stack.frames.to_vec();
-        let waits =
-            frames.iter().map(|frame| self.symbolizer.named(*frame, &mut self.aggregate).wait);
+        let copy = stack.copy.as_deref();
+        let walked = self.walked_again(&stack.frames, stack.gap, stack.end, copy);
+        #[cfg(feature = "oracle")]
+        self.oracle.blocked(thread, &walked.frames);
+        self.ends.add(walked.end, 1);
+        let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
+        let waits = walked.frames.iter().map(|frame| symbolizer.named(*frame, aggregate).wait);
         let state = waits::state(stack.call, waits);
-        let walked = Walked { frames: stack.frames.into(), gap: stack.gap, end: stack.end };
         let id = Some(self.intern(&walked));
         if let Some(account) = self.threads.get_mut(&thread) {
             account.blocked = Some(Place { walked, id, state });

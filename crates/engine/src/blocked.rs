@@ -5,7 +5,8 @@ use signal::arch::Registers;
 use signal::frames::Frames;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
-use signal::walk::{Bounds, walk};
+use signal::sample::StackCopy;
+use signal::walk::{Bounds, Start, walk};
 use sys::clock;
 use sys::memory::StackWindow;
 use sys::proc::Blocked;
@@ -13,17 +14,12 @@ use sys::proc::Blocked;
 use crate::event::BlockedStack;
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Looked {
     /// The thread has, or wants, a processor.
     Running,
-    /// It is blocked; `guessed` frames were walked without a rule, so a later walk may know more.
-    Blocked {
-        /// Its stack.
-        stack: BlockedStack,
-        /// Frames whose caller was found by a guess.
-        guessed: u32,
-    },
+    /// It is blocked, with this stack.
+    Blocked(BlockedStack),
     /// It moved while it was read, or has just been found.
     Moved,
     /// The kernel says nothing about it: it has ended, or `/proc` is closed.
@@ -62,16 +58,22 @@ impl BlockedReader {
         let Some(_inside) = self.shared.gate.enter() else { return Looked::Unreadable };
         // SAFETY: inside the gate until the walk is done.
         let tables = unsafe { self.shared.tables() };
-        let registers = Registers { ip, sp, bp: None };
+        // The call has left managed code through native code, so the address is as good as exact.
+        let start = Start { registers: Registers { ip, sp, bp: None }, exact: true };
         let window = &mut self.window;
         let walked =
-            walk(&tables, bounds, registers, &[], |place| window.read(place), &mut self.frames);
+            walk(&tables, bounds, start, &[], |place| window.read(place), &mut self.frames);
         // A thread that has not used a nanosecond since before its place was read has not moved.
         if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
         }
         let frames: Box<[u64]> = self.frames.iter().collect();
-        let stack = BlockedStack { frames, gap: self.frames.gap(), end: walked.end, call };
-        Looked::Blocked { stack, guessed: walked.guessed }
+        let copy = walked.guess.map(|guess| {
+            let mut copy = Box::<StackCopy>::default();
+            copy.take(guess, bounds, |place| self.window.read(place));
+            copy
+        });
+        let gap = self.frames.gap();
+        Looked::Blocked(BlockedStack { frames, gap, end: walked.end, call, copy })
     }
 }

@@ -12,6 +12,8 @@ mod cpu;
 mod event;
 mod log;
 mod methods;
+#[cfg(feature = "oracle")]
+mod oracle;
 mod output;
 mod profiler;
 mod publish;

@@ -102,6 +102,10 @@ impl Profiler {
             stopped: AtomicBool::new(false),
         };
         profiler.spawn_ticker(&config)?;
+        #[cfg(feature = "oracle")]
+        let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
+        let runtime_version = runtime.version();
+        let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
         let parts = Parts {
             shared,
             inbox,
@@ -109,8 +113,13 @@ impl Profiler {
             state: collector,
             config,
             log,
-            runtime_version: runtime.version(),
-            accounts: Accounts::new(shared, Symbolizer::new(runtime, Publisher::new(shared))),
+            runtime_version,
+            accounts: Accounts::new(
+                shared,
+                symbolizer,
+                #[cfg(feature = "oracle")]
+                oracle,
+            ),
             folder,
         };
         thread::spawn("corprof-collect", move || Collector::new(parts).run())

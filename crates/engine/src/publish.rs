@@ -12,8 +12,8 @@ use crate::methods::MethodTable;
 /// A published pair of tables, with what it borrows from. It stands still in its box.
 struct Published {
     tables: Tables<'static>,
-    native: Arc<NativeTable>,
-    methods: Arc<MethodTable>,
+    _native: Arc<NativeTable>,
+    _methods: Arc<MethodTable>,
 }
 
 /// Publishes tables; owns what is published.
@@ -33,12 +33,18 @@ impl Publisher {
     }
 
     /// Makes these the tables that handlers see.
-    pub fn publish(&mut self, native: Arc<NativeTable>, methods: Arc<MethodTable>) {
-        let view = Tables { native: native.view(), managed: methods.view() };
+    pub fn publish(
+        &mut self,
+        native: Arc<NativeTable>,
+        methods: Arc<MethodTable>,
+        hijack: Option<u64>,
+    ) {
+        let hijack = hijack.unwrap_or(0);
+        let view = Tables { native: native.view(), managed: methods.view(), hijack };
         // SAFETY: the view borrows from the two Arcs' contents, which don't move and live as long
         // as the box that holds the Arcs; the box is freed only when no handler can see it.
         let tables = unsafe { std::mem::transmute::<Tables<'_>, Tables<'static>>(view) };
-        let new = Box::new(Published { tables, native, methods });
+        let new = Box::new(Published { tables, _native: native, _methods: methods });
         let place = std::ptr::from_ref(&new.tables).cast_mut();
         self.shared.tables.store(place, Ordering::SeqCst);
         self.retired.extend(self.current.replace(new));
@@ -47,9 +53,8 @@ impl Publisher {
 
     /// What handlers see now.
     #[must_use]
-    pub fn current(&self) -> Option<(Arc<NativeTable>, Arc<MethodTable>)> {
-        let current = self.current.as_ref()?;
-        Some((Arc::clone(&current.native), Arc::clone(&current.methods)))
+    pub fn current(&self) -> Tables<'_> {
+        self.current.as_ref().map(|published| published.tables).unwrap_or_default()
     }
 
     /// Frees what no handler can see: everything retired, at an instant when none is inside. Under

@@ -33,6 +33,9 @@ pub trait Runtime: Send + Sync {
     /// The code that an address lies in and its method's names; `None` where the runtime has no
     /// method. In one call, since the runtime's numbers are good only until something is unloaded.
     fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)>;
+    /// The runtime's number for the method at an address, if its own walker reports such frames.
+    #[cfg(feature = "oracle")]
+    fn reported(&self, address: u64) -> Option<usize>;
     /// What it is, such as `CoreCLR 8.0.4`.
     fn version(&self) -> String;
 }

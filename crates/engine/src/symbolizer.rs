@@ -7,9 +7,11 @@ use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
 use rustc_hash::FxHashMap;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
-use signal::sample::Sample;
-use signal::walk::{Bounds, Tables, walk};
+use signal::sample::StackCopy;
+use signal::walk::{Bounds, Guess, walk};
+use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
+use sys::proc::executable_ranges;
 use unwind::modules::Module;
 use unwind::native::{Refresh, TableBuilder};
 use unwind::symbols::Symbols;
@@ -25,6 +27,8 @@ const CACHED_ADDRESSES_MAX: usize = 100_000;
 const REWALKS_MAX: usize = 8;
 /// The frame of code that is no method's.
 const STUB: &str = "[stub]";
+/// The frame of an address that is in no code at all: the walk went astray.
+const NOT_CODE: &str = "[not code]";
 
 /// What is kept of an address.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +65,7 @@ pub struct Symbolizer {
     /// By module, as the address of its shared description; `None` if it has no symbols.
     symbols: FxHashMap<usize, Option<Symbols>>,
     methods: Methods<Note>,
+    executable: Executable,
     cache: FxHashMap<u64, Named>,
     modules: FxHashMap<String, Option<ModuleId>>,
 }
@@ -75,6 +80,7 @@ impl Symbolizer {
             native: TableBuilder::new(sys::memory::copy_own),
             symbols: FxHashMap::default(),
             methods: Methods::default(),
+            executable: Executable::default(),
             cache: FxHashMap::default(),
             modules: FxHashMap::default(),
         };
@@ -91,7 +97,7 @@ impl Symbolizer {
             self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
         if let Some(table) = self.methods.table_if_changed(native_changed) {
-            self.publisher.publish(self.native.table(), table);
+            self.publisher.publish(self.native.table(), table, self.native.hijack());
         }
         self.publisher.free();
     }
@@ -112,39 +118,54 @@ impl Symbolizer {
 
     /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
     /// that reaches further methods that are not known. `None` if a guess remains.
-    pub fn rewalk(&mut self, sample: &Sample) -> Option<(Box<[u64]>, EndReason)> {
-        let copy = &sample.copy;
+    pub fn rewalk(
+        &mut self,
+        copy: &StackCopy,
+        first: &[u64],
+        first_end: EndReason,
+    ) -> Option<(Box<[u64]>, EndReason)> {
+        let Guess { start, frames_before } = copy.guess;
+        let sure = first.get(..frames_before as usize)?;
+        let ip = start.registers.ip;
         let mut code = [0; EPILOGUE_BYTES];
-        let native = self.native.module(copy.start.ip).is_some();
-        let read = if native { 0 } else { copy_own(copy.start.ip, &mut code) };
+        let leaf = start.exact && self.native.module(ip).is_none();
+        let read = if leaf { copy_own(ip, &mut code) } else { 0 };
         let code = code.get(..read).unwrap_or_default();
-        let bounds = Bounds { low: copy.start.sp, high: copy.stack_end };
+        let bounds = Bounds { low: start.registers.sp, high: copy.stack_end };
         let mut frames = Box::<Frames>::default();
-        let mut known: Vec<u64> = sample.frames.iter().collect();
+        let mut known = first.to_vec();
         for _ in 0..REWALKS_MAX {
-            for address in known {
-                self.know(address);
+            for address in &known {
+                self.know(*address);
             }
             self.refresh();
             frames.clear();
-            let (native, methods) = self.publisher.current()?;
-            let tables = Tables { native: native.view(), managed: methods.view() };
-            let walked =
-                walk(&tables, bounds, copy.start, code, |place| copy.read(place), &mut frames);
-            known = frames.iter().collect();
-            if walked.guessed > 0 {
+            let tables = self.publisher.current();
+            let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
+            known = sure.iter().copied().chain(frames.iter()).collect();
+            if walked.guess.is_some() {
                 continue;
             }
             return match walked.end {
                 // Beyond the copy, if both walks were there at the same frame, the first goes on.
                 EndReason::OutsideStack => {
-                    continued(&known, &sample.frames).map(|frames| (frames, sample.end))
+                    continued(&known, first).map(|frames| (frames, first_end))
                 }
-                end if frames.truncated() => Some((sample.frames.iter().collect(), end)),
+                // Too deep for one list: the first walk is kept, its guesses counted.
+                _ if frames.truncated() => None,
                 end => Some((known.into(), end)),
             };
         }
         None
+    }
+
+    /// Whether an address lies in code, as far as anybody knows.
+    pub fn is_code(&mut self, address: u64) -> bool {
+        if self.cache.contains_key(&address) || self.native.module(address).is_some() {
+            return true;
+        }
+        self.know(address);
+        self.methods.at(address).is_some()
     }
 
     /// Learns the managed code at an address, unless it is known.
@@ -152,6 +173,18 @@ impl Symbolizer {
         if self.native.module(address).is_none() && self.methods.at(address).is_none() {
             self.learn(address);
         }
+    }
+
+    /// An address's name, for a test's message.
+    #[cfg(feature = "oracle")]
+    pub fn text(&mut self, address: u64, aggregate: &mut Aggregate) -> String {
+        if let Some(module) = self.native.module(address) {
+            return format!("[{}]", module.name());
+        }
+        let _known = self.named(address, aggregate);
+        let rule = self.publisher.current().managed.find(address);
+        let name = self.methods.note_at(address).map(|note| note.name.display.clone());
+        format!("{} {rule:?}", name.unwrap_or_default())
     }
 
     /// The frame at a lookup address.
@@ -210,7 +243,7 @@ impl Symbolizer {
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
         self.know(address);
         let Some(note) = self.methods.note_at(address) else {
-            return self.plain(STUB, FrameKind::Runtime, aggregate);
+            return self.plain(NOT_CODE, FrameKind::Synthetic, aggregate);
         };
         if let Some(named) = note.named {
             return named;
@@ -275,21 +308,41 @@ impl Symbolizer {
         let note = Note { named: None, name: Arc::new(name) };
         match code {
             Some(code) => self.methods.learn(&code, &note),
-            None => self.methods.learn_stub(address, &note),
-        }
-        // A run that does not hold the address would be asked for again at each sample.
-        if self.methods.at(address).is_none() {
-            self.methods.learn_stub(address, &note);
+            None if self.executable.holds(address) => self.methods.learn_stub(address, &note),
+            None => {}
         }
     }
 }
 
 /// A walk that was cut short, carried on by another one of the same stack that met it.
-fn continued(short: &[u64], long: &Frames) -> Option<Box<[u64]>> {
+fn continued(short: &[u64], long: &[u64]) -> Option<Box<[u64]>> {
     let last = short.last()?;
-    let rest = long.iter().skip_while(|address| address != last).skip(1);
-    let joined: Vec<u64> = short.iter().copied().chain(rest).collect();
+    let rest = long.iter().skip_while(|address| *address != last).skip(1);
+    let joined: Vec<u64> = short.iter().chain(rest).copied().collect();
     (joined.len() > short.len()).then(|| joined.into())
+}
+
+/// The executable memory of this process, to tell the runtime's stubs from addresses that are none.
+#[derive(Debug, Default)]
+struct Executable {
+    ranges: Vec<(u64, u64)>,
+    read_ns: u64,
+}
+
+impl Executable {
+    /// Whether an address lies in it; the list is read again if not, but not all the time.
+    fn holds(&mut self, address: u64) -> bool {
+        const AGE_NS_MAX: u64 = 100_000_000;
+        let inside = |ranges: &[(u64, u64)]| {
+            ranges.iter().any(|(start, end)| (*start..*end).contains(&address))
+        };
+        let now_ns = monotonic_ns();
+        if !inside(&self.ranges) && now_ns.saturating_sub(self.read_ns) > AGE_NS_MAX {
+            self.read_ns = now_ns;
+            self.ranges = executable_ranges();
+        }
+        inside(&self.ranges)
+    }
 }
 
 /// Tells modules of the current list apart.

@@ -32,9 +32,6 @@ use sys::proc::{SchedStat, voluntary_switches};
 use crate::blocked::{BlockedReader, Looked};
 use crate::event::{Event, Inbox};
 
-/// Ticks after which a stack that was walked by a guess is walked again, in the hope that its
-/// methods have been learned.
-const REWALK_TICKS: [u32; 4] = [1, 12, 30, 100];
 /// A wait of a running thread that is shorter than this is not looked into, in nanoseconds.
 const UNEXPLAINED_NS: u64 = 1_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
@@ -58,8 +55,6 @@ struct WallThread {
     moves: u32,
     /// Its voluntary switches when they were last asked for.
     switches: Option<u64>,
-    /// How often the current stack was walked again.
-    rewalks: Option<usize>,
 }
 
 /// The wall sampler.
@@ -108,7 +103,6 @@ impl WallSampler {
             owed_ns: 0,
             moves: 0,
             switches: voluntary_switches(tid),
-            rewalks: None,
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
@@ -172,9 +166,6 @@ impl WallSampler {
         if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
-            if let Some(next_ns) = self.rewalk(thread, wall, cpu_ns, soon_ns) {
-                return next_ns;
-            }
             let distance_ns = now_ns.saturating_sub(since_ns) / WALL_BACKOFF_DIVISOR;
             let distance_ns =
                 distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
@@ -183,14 +174,14 @@ impl WallSampler {
         let looked = self.reader.look(thread, wall.tid, cpu_ns);
         match &looked {
             Looked::Moved | Looked::Unreadable => {
-                let moved = looked == Looked::Moved;
+                let moved = matches!(looked, Looked::Moved);
                 self.shared.count(if moved { Loss::Moved } else { Loss::StateUnreadable });
                 wall.moves = wall.moves.saturating_add(1);
                 if wall.moves < MOVES_MAX {
                     return soon_ns;
                 }
             }
-            Looked::Running | Looked::Blocked { .. } => {}
+            Looked::Running | Looked::Blocked(_) => {}
         }
         wall.moves = 0;
         let wait_ns = self.elapse(thread, wall, now_ns, cpu_ns);
@@ -223,7 +214,7 @@ impl WallSampler {
         looked: Looked,
         now_ns: u64,
     ) {
-        let Looked::Blocked { stack, guessed } = looked else {
+        let Looked::Blocked(stack) = looked else {
             if wall.was_preempted(wait_ns) {
                 self.inbox.post(Event::Delayed { thread, wall_ns: wait_ns });
             } else {
@@ -238,31 +229,13 @@ impl WallSampler {
             wall.post_owed(&self.inbox, thread);
         }
         self.inbox.post(Event::Blocked { thread, stack });
+        // The second opinion can only be had on the thread itself.
+        #[cfg(feature = "oracle")]
+        let _sent =
+            sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
         wall.blocked_since_ns = Some(now_ns);
-        wall.rewalks = (guessed > 0).then_some(0);
-    }
-
-    /// Walks a blocked thread again if its stack was guessed; returns when to come back if so.
-    fn rewalk(
-        &mut self,
-        thread: ThreadRef,
-        wall: &mut WallThread,
-        cpu_ns: u64,
-        soon_ns: u64,
-    ) -> Option<u64> {
-        let attempt = wall.rewalks?;
-        let Some(ticks) = REWALK_TICKS.get(attempt) else {
-            wall.rewalks = None;
-            self.shared.count(Loss::GuessedFrame);
-            return None;
-        };
-        if let Looked::Blocked { stack, guessed } = self.reader.look(thread, wall.tid, cpu_ns) {
-            self.inbox.post(Event::Blocked { thread, stack });
-            wall.rewalks = (guessed > 0).then_some(attempt.saturating_add(1));
-        }
-        Some(soon_ns.saturating_add(self.tick_ns.saturating_mul(u64::from(*ticks))))
     }
 }
 

@@ -13,8 +13,8 @@ use crate::epilogue::EPILOGUE_BYTES;
 use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
-use crate::sample::{Sample, StackCopy};
-use crate::walk::{Bounds, Tables, walk};
+use crate::sample::Sample;
+use crate::walk::{Bounds, Start, Tables, walk};
 
 /// A timer made the signal.
 const SI_TIMER: i32 = -2;
@@ -153,7 +153,14 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
         let interval_ns = shared.cpu_interval_ns.load(Ordering::Relaxed);
         arch::set_timer(timer, record.next_due_ns(cpu_clock_ns, interval_ns), interval_ns);
     }
-    let origin = Origin { thread, tid, overruns, cpu_clock_ns };
+    let origin = Origin {
+        thread,
+        tid,
+        overruns,
+        cpu_clock_ns,
+        #[cfg(feature = "oracle")]
+        context,
+    };
     take_sample(shared, record, &origin, registers, result);
 }
 
@@ -163,6 +170,8 @@ struct Origin {
     tid: u32,
     overruns: u32,
     cpu_clock_ns: u64,
+    #[cfg(feature = "oracle")]
+    context: *const c_void,
 }
 
 /// Hands a signal that is not ours to the handler that was there before.
@@ -213,29 +222,19 @@ fn take_sample(
     if ended_early(registers.ip, result) {
         shared.count(Loss::InterruptedCall);
     }
-    let walked = walk(&tables, bounds, registers, code, read_own, &mut sample.frames);
+    let start = Start { registers, exact: true };
+    let walked = walk(&tables, bounds, start, code, read_own, &mut sample.frames);
     sample.end = walked.end;
-    sample.guessed = walked.guessed;
-    sample.copy.length = 0;
-    if walked.guessed > 0 {
-        copy_stack(&mut sample.copy, registers, bounds);
+    sample.guessed = walked.guess.is_some();
+    if let Some(guess) = walked.guess {
+        sample.copy.take(guess, bounds, read_own);
+    }
+    #[cfg(feature = "oracle")]
+    // SAFETY: the context is that of the handler that is running.
+    unsafe {
+        crate::oracle::ask(origin.context, &mut sample.oracle);
     }
     shared.kept.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Copies the top of the calling thread's stack.
-fn copy_stack(copy: &mut StackCopy, start: Registers, bounds: Bounds) {
-    copy.start = start;
-    copy.stack_end = bounds.high;
-    // A stack pointer outside the bounds, or not aligned, has nothing to copy.
-    if start.sp < bounds.low || start.sp & 7 != 0 {
-        return;
-    }
-    let places = (start.sp..bounds.high.saturating_sub(7)).step_by(8);
-    for (word, place) in copy.words.iter_mut().zip(places) {
-        *word = read_own(place).unwrap_or(0);
-        copy.length = copy.length.saturating_add(1);
-    }
 }
 
 /// Eight bytes of the calling thread's stack.

@@ -9,6 +9,8 @@ pub mod epilogue;
 pub mod frames;
 pub mod gate;
 pub mod handler;
+#[cfg(feature = "oracle")]
+pub mod oracle;
 pub mod record;
 pub mod ring;
 pub mod rule;

@@ -6,13 +6,15 @@ use model::limits::STACK_COPY_WORDS;
 use crate::arch::Registers;
 use crate::frames::Frames;
 use crate::record::ThreadRef;
+use crate::walk::{Bounds, Guess, Start};
 
-/// A copy of the top of a stack, taken when frames had to be guessed, so that the stack can be
+/// A copy of a part of a stack, from the first frame that had to be guessed on, so that it can be
 /// walked again once its methods are known.
 #[repr(C)]
+#[derive(Debug)]
 pub struct StackCopy {
-    /// The interrupted registers.
-    pub start: Registers,
+    /// The first guess.
+    pub guess: Guess,
     /// The thread's stack's end: one past its last address.
     pub stack_end: u64,
     /// How many words from the stack pointer on were copied; 0 if none.
@@ -21,11 +23,46 @@ pub struct StackCopy {
     pub words: [u64; STACK_COPY_WORDS],
 }
 
+impl Default for StackCopy {
+    fn default() -> Self {
+        Self {
+            guess: Guess {
+                start: Start { registers: Registers { ip: 0, sp: 0, bp: None }, exact: false },
+                frames_before: 0,
+            },
+            stack_end: 0,
+            length: 0,
+            words: [0; STACK_COPY_WORDS],
+        }
+    }
+}
+
 impl StackCopy {
+    /// Copies a stack from the guessed frame on, as far as `read` gives it and there is room.
+    ///
+    /// # Signal safety
+    /// Calls nothing but `read`.
+    pub fn take(&mut self, guess: Guess, bounds: Bounds, mut read: impl FnMut(u64) -> Option<u64>) {
+        self.guess = guess;
+        let sp = guess.start.registers.sp;
+        self.stack_end = bounds.high;
+        self.length = 0;
+        // A stack pointer outside the bounds, or not aligned, has nothing to copy.
+        if sp < bounds.low || sp & 7 != 0 {
+            return;
+        }
+        let places = (sp..bounds.high.saturating_sub(7)).step_by(8);
+        for (word, place) in self.words.iter_mut().zip(places) {
+            let Some(value) = read(place) else { return };
+            *word = value;
+            self.length = self.length.saturating_add(1);
+        }
+    }
+
     /// The eight bytes that stood at an address, if they were copied.
     #[must_use]
     pub fn read(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.start.sp)?;
+        let offset = address.checked_sub(self.guess.start.registers.sp)?;
         let index = usize::try_from(offset.checked_div(8)?).ok()?;
         let copied = self.words.get(..self.length as usize)?;
         if offset & 7 == 0 { copied.get(index).copied() } else { None }
@@ -47,12 +84,15 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// Why the walk ended.
     pub end: EndReason,
-    /// Frames that were walked by a guess, since no rule was known yet.
-    pub guessed: u32,
+    /// Whether frames were walked by a guess, since no rule was known yet; `copy` holds then.
+    pub guessed: bool,
     /// The stack.
     pub frames: Frames,
-    /// The top of the stack's memory, if `guessed` is not 0.
+    /// A part of the stack's memory, if `guessed`.
     pub copy: StackCopy,
+    /// A second opinion.
+    #[cfg(feature = "oracle")]
+    pub oracle: crate::oracle::Answer,
 }
 
 impl Default for Sample {
@@ -64,14 +104,11 @@ impl Default for Sample {
             time_ns: 0,
             cpu_ns: 0,
             end: EndReason::Root,
-            guessed: 0,
+            guessed: false,
             frames: Frames::default(),
-            copy: StackCopy {
-                start: Registers { ip: 0, sp: 0, bp: None },
-                stack_end: 0,
-                length: 0,
-                words: [0; STACK_COPY_WORDS],
-            },
+            copy: StackCopy::default(),
+            #[cfg(feature = "oracle")]
+            oracle: crate::oracle::Answer::default(),
         }
     }
 }

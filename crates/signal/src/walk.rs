@@ -5,7 +5,6 @@
 //! ends; every computed address is checked before it is read.
 
 use model::EndReason;
-use model::limits::FRAMES_MAX;
 
 use crate::arch::{Registers, registers_at};
 use crate::epilogue::epilogue;
@@ -15,7 +14,7 @@ use crate::table::{Found, Table};
 
 /// A walk gives up after so many frames even if each makes progress: 16 bytes a frame on an 8 MiB
 /// stack would be half a million, more than a handler may take.
-const STEPS_MAX: usize = FRAMES_MAX.saturating_mul(8);
+const STEPS_MAX: u32 = 4096;
 /// Words above the stack pointer that are searched for a frame, where a managed frame without a
 /// rule is walked from outside and the frame pointer is not known.
 const SCAN_WORDS_MAX: u64 = 64;
@@ -27,6 +26,28 @@ pub struct Tables<'a> {
     pub native: Table<'a>,
     /// Of the runtime's methods, as far as they are known.
     pub managed: Table<'a>,
+    /// Where the runtime's return hijacker begins; 0 if it was not found. A return address of that
+    /// value stands for another, which only the runtime knows.
+    pub hijack: u64,
+}
+
+/// A frame to start a walk from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its registers.
+    pub registers: Registers,
+    /// Whether the frame was interrupted, so that its address is exact; else it made a call, and
+    /// its address is the one that the call returns to.
+    pub exact: bool,
+}
+
+/// The first guess of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The frame whose caller was guessed.
+    pub start: Start,
+    /// Frames before it, towards the leaf.
+    pub frames_before: u32,
 }
 
 /// How a walk went.
@@ -34,15 +55,8 @@ pub struct Tables<'a> {
 pub struct Walked {
     /// Why it ended.
     pub end: EndReason,
-    /// Frames whose caller was found by a guess.
-    pub guessed: u32,
-}
-
-/// Where a frame's caller is.
-struct Caller {
-    registers: Registers,
-    /// The caller was interrupted, not calling: its address is exact.
-    exact: bool,
+    /// The first guess, if there was any.
+    pub guess: Option<Guess>,
 }
 
 /// What is known of a stack's limits: addresses from `low` to `high` may be read.
@@ -56,61 +70,71 @@ pub struct Bounds {
 
 /// Walks a stack.
 ///
-/// `start` are the registers of the innermost frame, `leaf_code` up to 32 bytes of code from its
-/// instruction pointer on, where that may be read (it decides whether the frame is being torn
-/// down); `read` gives the eight bytes at an address inside `bounds`.
+/// `start` is the innermost frame, `leaf_code` up to 32 bytes of code from its instruction pointer
+/// on, where it is exact and that may be read (it decides whether the frame is being torn down); `read` gives the eight bytes at an address inside `bounds`.
 ///
 /// # Signal safety
 /// Calls nothing but `read`; no allocation, no panic path.
 pub fn walk(
     tables: &Tables<'_>,
     bounds: Bounds,
-    start: Registers,
+    start: Start,
     leaf_code: &[u8],
     read: impl FnMut(u64) -> Option<u64>,
     frames: &mut Frames,
 ) -> Walked {
-    let mut walker = Walker { tables, bounds, read, guessed: 0 };
-    let end = walker.run(start, leaf_code, frames);
-    Walked { end, guessed: walker.guessed }
+    let mut walker = Walker { tables, bounds, read, guessed: false };
+    walker.run(start, leaf_code, frames)
 }
 
 struct Walker<'a, R> {
     tables: &'a Tables<'a>,
     bounds: Bounds,
     read: R,
-    guessed: u32,
+    /// Whether the last caller was found by a guess.
+    guessed: bool,
 }
 
 impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
-    fn run(&mut self, start: Registers, leaf_code: &[u8], frames: &mut Frames) -> EndReason {
-        let mut registers = start;
-        let mut exact = true;
+    fn run(&mut self, start: Start, leaf_code: &[u8], frames: &mut Frames) -> Walked {
+        let mut at = start;
         let mut code = leaf_code;
-        for _ in 0..STEPS_MAX {
-            let lookup = if exact { registers.ip } else { registers.ip.wrapping_sub(1) };
+        let mut guess = None;
+        for frames_before in 0..STEPS_MAX {
+            let ip = at.registers.ip;
+            let lookup = if at.exact { ip } else { ip.wrapping_sub(1) };
             frames.push(lookup);
-            let caller = match self.caller(lookup, registers, code) {
-                Ok(caller) => caller,
-                Err(EndReason::Root) if frames.truncated() => return EndReason::Truncated,
-                Err(end) => return end,
-            };
-            if caller.registers.sp <= registers.sp {
-                return EndReason::NoProgress;
+            self.guessed = false;
+            let caller = self.caller(lookup, at.registers, code);
+            if self.guessed && guess.is_none() {
+                guess = Some(Guess { start: at, frames_before });
             }
-            registers = caller.registers;
-            exact = caller.exact;
+            let end = match caller {
+                Err(end) => Some(end),
+                Ok(caller) if caller.registers.sp <= at.registers.sp => Some(EndReason::NoProgress),
+                Ok(caller) if caller.registers.ip == 0 => Some(EndReason::Root),
+                Ok(caller) => {
+                    at = caller;
+                    None
+                }
+            };
             code = &[];
-            if registers.ip == 0 {
-                let whole = !frames.truncated();
-                return if whole { EndReason::Root } else { EndReason::Truncated };
+            match end {
+                Some(EndReason::Root) if frames.truncated() => {
+                    return Walked { end: EndReason::Truncated, guess };
+                }
+                Some(end) => return Walked { end, guess },
+                None => {}
             }
         }
-        EndReason::Truncated
+        Walked { end: EndReason::Truncated, guess }
     }
 
     /// The registers in the caller of the frame at `lookup`.
-    fn caller(&mut self, lookup: u64, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
+    fn caller(&mut self, lookup: u64, at: Registers, code: &[u8]) -> Result<Start, EndReason> {
+        if at.ip == self.tables.hijack && lookup != at.ip {
+            return self.guess(at, &[]);
+        }
         match self.tables.native.find(lookup) {
             Found::Rule(rule) => return self.native(rule, at),
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
@@ -128,7 +152,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is only
     /// believed if what lies at that distance looks like the end of a frame: it doesn't if the
     /// function has moved its stack pointer since its prologue.
-    fn native(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
+    fn native(&mut self, rule: Rule, at: Registers) -> Result<Start, EndReason> {
         match rule.cfa {
             Cfa::BpOrSp { sp_offset, .. } if at.bp.is_none() => {
                 let cfa = offset_by(at.sp, sp_offset);
@@ -142,7 +166,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     }
 
     /// Interrupted native code without unwind data: only believed if a return address is on top.
-    fn helper(&mut self, at: Registers) -> Result<Caller, EndReason> {
+    fn helper(&mut self, at: Registers) -> Result<Start, EndReason> {
         let above = self.load(at.sp).ok_or(EndReason::OutsideStack)?;
         if self.is_code(above.wrapping_sub(1)) {
             self.apply(Rule::ENTRY, at)
@@ -152,19 +176,19 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     }
 
     /// A managed frame that has no rule yet: most methods keep a frame pointer.
-    fn guess(&mut self, at: Registers, code: &[u8]) -> Result<Caller, EndReason> {
+    fn guess(&mut self, at: Registers, code: &[u8]) -> Result<Start, EndReason> {
         const PUSH_RBP: u8 = 0x55;
         if at.bp.is_none() {
             return self.scan(at.sp);
         }
-        self.guessed = self.guessed.saturating_add(1);
+        self.guessed = true;
         let entered = code.first() == Some(&PUSH_RBP);
         self.apply(if entered { Rule::ENTRY } else { Rule::FRAME }, at)
     }
 
     /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier call.
-    fn scan(&mut self, sp: u64) -> Result<Caller, EndReason> {
-        self.guessed = self.guessed.saturating_add(1);
+    fn scan(&mut self, sp: u64) -> Result<Start, EndReason> {
+        self.guessed = true;
         for word in 0..SCAN_WORDS_MAX {
             if let Some(caller) =
                 self.frame_end(sp.wrapping_add(word.wrapping_mul(8)), Self::is_code)
@@ -177,11 +201,11 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
 
     /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and a
     /// return address, which `is_code` accepts.
-    fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Caller> {
+    fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Start> {
         let bp = self.load(place)?;
         let ip = self.load(place.wrapping_add(8))?;
         let up = bp > place.wrapping_add(8) && bp < self.bounds.high && bp & 7 == 0;
-        (up && is_code(self, ip.wrapping_sub(1))).then_some(Caller {
+        (up && is_code(self, ip.wrapping_sub(1))).then_some(Start {
             registers: Registers { ip, sp: place.wrapping_add(16), bp: Some(bp) },
             exact: false,
         })
@@ -201,7 +225,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         native || self.tables.managed.region(address).is_some()
     }
 
-    fn apply(&mut self, rule: Rule, at: Registers) -> Result<Caller, EndReason> {
+    fn apply(&mut self, rule: Rule, at: Registers) -> Result<Start, EndReason> {
         let cfa = match rule.cfa {
             Cfa::Sp(offset) => offset_by(at.sp, offset),
             Cfa::Bp(offset) => match at.bp {
@@ -234,20 +258,20 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     }
 
     /// The caller whose frame begins at `cfa`; its return address lies just below.
-    fn returned(&mut self, cfa: u64, bp: Option<u64>) -> Result<Caller, EndReason> {
+    fn returned(&mut self, cfa: u64, bp: Option<u64>) -> Result<Start, EndReason> {
         let ip = self.load(cfa.wrapping_sub(8)).ok_or(EndReason::OutsideStack)?;
-        Ok(Caller { registers: Registers { ip, sp: cfa, bp }, exact: false })
+        Ok(Start { registers: Registers { ip, sp: cfa, bp }, exact: false })
     }
 
     /// The frame that a signal interrupted.
-    fn interrupted(&mut self, at: Registers) -> Result<Caller, EndReason> {
+    fn interrupted(&mut self, at: Registers) -> Result<Start, EndReason> {
         let registers =
             registers_at(at.sp, |place| self.load(place)).ok_or(EndReason::OutsideStack)?;
-        Ok(Caller { registers, exact: true })
+        Ok(Start { registers, exact: true })
     }
 
     /// The caller of an on-stack-replacement method: beyond the frame of the version it replaced.
-    fn replaced(&mut self, at: Registers, tier0_bp_offset: i32) -> Result<Caller, EndReason> {
+    fn replaced(&mut self, at: Registers, tier0_bp_offset: i32) -> Result<Start, EndReason> {
         let bp = at.bp.ok_or(EndReason::NoFramePointer)?;
         let tier0_saved = offset_by(bp.wrapping_add(16), tier0_bp_offset);
         let saved = self.load(bp).ok_or(EndReason::OutsideStack)?;

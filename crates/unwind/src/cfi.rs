@@ -16,6 +16,7 @@ use signal::table::Row;
 
 use crate::bytes::Bytes;
 use crate::eh_frame::EhFrame;
+use crate::hijack;
 use crate::managed::instruction::{Instruction, Kind};
 use crate::rules::Rules;
 
@@ -59,6 +60,17 @@ pub struct Block {
     pub rows: Vec<Row>,
 }
 
+/// What a module's entries gave.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    /// Rows, by executable range.
+    pub blocks: Vec<Block>,
+    /// What could not be used.
+    pub losses: Losses,
+    /// Where the runtime's return hijacker begins, if the module has it; see [`crate::hijack`].
+    pub hijack: Option<u64>,
+}
+
 /// Runs all entries of a module and sorts what they say into its executable ranges. Ranges must be
 /// ascending; one longer than 4 GiB gets no rows. `read_code` fills a buffer with the code at an
 /// address, and says how much it could.
@@ -68,7 +80,7 @@ pub fn blocks(
     code: &[Range<u64>],
     rules: &mut Rules,
     read_code: ReadCode,
-) -> (Vec<Block>, Losses) {
+) -> Blocks {
     let blocks = code.iter().map(|range| Block { range: range.clone(), rows: Vec::new() });
     let mut reader = Reader {
         section: Section::new(&frames.bytes, LittleEndian),
@@ -78,14 +90,15 @@ pub fn blocks(
         rules,
         read_code,
         blocks: blocks.collect(),
-        rows: 0,
+        count: 0,
         losses: Losses::default(),
+        hijack: None,
     };
     reader.run();
     for block in &mut reader.blocks {
         tidy(&mut block.rows);
     }
-    (reader.blocks, reader.losses)
+    Blocks { blocks: reader.blocks, losses: reader.losses, hijack: reader.hijack }
 }
 
 /// Fills a buffer with the code at an address of this process; returns the bytes that could be read.
@@ -97,8 +110,9 @@ struct Reader<'a, 'r> {
     rules: &'r mut Rules,
     read_code: ReadCode,
     blocks: Vec<Block>,
-    rows: usize,
+    count: usize,
     losses: Losses,
+    hijack: Option<u64>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -149,7 +163,7 @@ impl<'a> Reader<'a, '_> {
         };
         let section = self.section;
         let bases = self.bases.clone();
-        let mut framed = None;
+        let mut rows: Vec<(u64, Rule)> = Vec::new();
         let Ok(mut table) = fde.rows(&section, &bases, context) else {
             return count(&mut self.losses.bad_programs);
         };
@@ -165,19 +179,31 @@ impl<'a> Reader<'a, '_> {
             if at < start || at >= end {
                 continue;
             }
-            if self.rows >= UNWIND_ROWS_MAX {
+            rows.push((at, rule));
+        }
+        if hijack::mend(&mut rows, self.read_code) {
+            self.hijack = Some(start);
+        }
+        self.rows(block, &rows, end);
+    }
+
+    /// Appends the rows of one entry.
+    fn rows(&mut self, block: usize, rows: &[(u64, Rule)], end: u64) {
+        let mut framed = None;
+        for (at, rule) in rows {
+            if self.count >= UNWIND_ROWS_MAX {
                 count(&mut self.losses.over_limit);
                 break;
             }
-            if rule == Rule::UNSUPPORTED {
+            if *rule == Rule::UNSUPPORTED {
                 count(&mut self.losses.unsupported);
             }
-            if rule == Rule::FRAME {
-                self.framed(block, at..end, &mut framed);
+            if *rule == Rule::FRAME {
+                self.framed(block, *at..end, &mut framed);
                 continue;
             }
-            let rule = self.rules.intern(rule);
-            self.push(block, at, rule);
+            let rule = self.rules.intern(*rule);
+            self.push(block, *at, rule);
         }
         self.push(block, end, Row::NO_RULE);
     }
@@ -206,7 +232,7 @@ impl<'a> Reader<'a, '_> {
         match u32::try_from(address.wrapping_sub(block.range.start)) {
             Ok(offset) => {
                 block.rows.push(Row { offset, rule });
-                self.rows = self.rows.saturating_add(1);
+                self.count = self.count.saturating_add(1);
             }
             Err(_) => count(&mut self.losses.over_limit),
         }

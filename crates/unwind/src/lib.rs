@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod cfi;
 pub mod eh_frame;
 pub mod elf;
+pub mod hijack;
 pub mod managed;
 pub mod modules;
 pub mod native;

@@ -6,7 +6,7 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 
-use crate::cfi::{self, Block, Losses, ReadCode};
+use crate::cfi::{self, Block, Blocks, Losses, ReadCode};
 use crate::eh_frame::{EhFrame, NoEhFrame};
 use crate::modules::{self, Counters, Fresh, Module};
 use crate::rules::Rules;
@@ -58,6 +58,8 @@ pub struct Entry {
     pub losses: Losses,
     /// Why it has no unwind data at all.
     pub missing: Option<NoEhFrame>,
+    /// Where the runtime's return hijacker begins; see [`crate::hijack`].
+    pub hijack: Option<u64>,
 }
 
 /// What a refresh did.
@@ -145,6 +147,12 @@ impl TableBuilder {
         self.entries.iter().map(|entry| &entry.module).find(|module| module.contains(address))
     }
 
+    /// Where the runtime's return hijacker begins; see [`crate::hijack`].
+    #[must_use]
+    pub fn hijack(&self) -> Option<u64> {
+        self.entries.iter().find_map(|entry| entry.hijack)
+    }
+
     /// Modules left out, see [`modules::Scan::skipped`].
     #[must_use]
     pub fn skipped(&self) -> u32 {
@@ -158,16 +166,16 @@ impl TableBuilder {
     ) -> (Vec<Block>, Entry) {
         match eh_frame {
             Ok(frames) => {
-                let (blocks, losses) =
+                let Blocks { blocks, losses, hijack } =
                     cfi::blocks(&frames, &module.code, &mut self.rules, self.read_code);
-                (blocks, Entry { module, losses, missing: None })
+                (blocks, Entry { module, losses, missing: None, hijack })
             }
             Err(missing) => {
                 // Still regions, with no rows: an address in them is known to have no rule.
                 let code = module.code.iter();
                 let blocks = code.map(|range| Block { range: range.clone(), rows: Vec::new() });
                 let losses = Losses::default();
-                (blocks.collect(), Entry { module, losses, missing: Some(missing) })
+                (blocks.collect(), Entry { module, losses, missing: Some(missing), hijack: None })
             }
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use signal::table::Row;
-use unwind::cfi;
+use unwind::cfi::{self, Blocks};
 use unwind::eh_frame::{EhFrame, length};
 use unwind::modules::{self, Kind, Module};
 use unwind::rules::Rules;
@@ -33,7 +33,8 @@ impl Random {
 
 fn check_rows(frames: &EhFrame, module: &Module) {
     let mut rules = Rules::default();
-    let (blocks, _) = cfi::blocks(frames, &module.code, &mut rules, sys::memory::copy_own);
+    let Blocks { blocks, .. } =
+        cfi::blocks(frames, &module.code, &mut rules, sys::memory::copy_own);
     for block in blocks {
         assert!(block.rows.is_sorted_by(|a, b| a.offset < b.offset && a.rule != b.rule));
         let len = block.range.end - block.range.start;

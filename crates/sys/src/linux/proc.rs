@@ -188,6 +188,20 @@ pub fn thread_ids() -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
+/// The executable memory of this process, as first and one-past-last addresses; empty if `/proc`
+/// can't be read. Allocates.
+#[must_use]
+pub fn executable_ranges() -> Vec<(u64, u64)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let range = |line: &str| {
+        let (addresses, rest) = line.split_once(' ')?;
+        let (start, end) = addresses.split_once('-')?;
+        let address = |text| u64::from_str_radix(text, 16).ok();
+        (rest.as_bytes().get(2) == Some(&b'x')).then_some((address(start)?, address(end)?))
+    };
+    maps.lines().filter_map(range).collect()
+}
+
 /// This process's resident memory in bytes.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
@@ -241,5 +255,8 @@ mod tests {
         assert!(voluntary_switches(tid).is_some());
         assert!(thread_ids().expect("task list").contains(&tid));
         assert_eq!(Stat::read(u32::MAX), None);
+        let here = write_path as *const () as u64;
+        let holds = |(start, end): &(u64, u64)| (*start..*end).contains(&here);
+        assert!(executable_ranges().iter().any(holds));
     }
 }

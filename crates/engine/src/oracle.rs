@@ -1,0 +1,135 @@
+//! Compares stacks with the runtime's own walker, for a test.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::EndReason;
+use rustc_hash::FxHashMap;
+use signal::record::ThreadRef;
+use signal::sample::Sample;
+
+use crate::log::Log;
+use crate::runtime::Runtime;
+
+/// Stacks of a blocked thread that a later sample of it may be equal to.
+const RECENT_MAX: usize = 16;
+/// Differences that are told in full.
+const TOLD_MAX: u32 = 40;
+
+/// What was compared so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    identical: u32,
+    different: u32,
+    refused: u32,
+    guessed: u32,
+    blocked_identical: u32,
+    blocked_different: u32,
+}
+
+/// The comparison.
+pub struct Oracle {
+    runtime: Arc<dyn Runtime>,
+    log: Log,
+    counts: Counts,
+    told: u32,
+    recent: FxHashMap<ThreadRef, VecDeque<Box<[u64]>>>,
+}
+
+impl Oracle {
+    /// Nothing compared yet.
+    pub fn new(runtime: Arc<dyn Runtime>, log: Log) -> Self {
+        Self { runtime, log, counts: Counts::default(), told: 0, recent: FxHashMap::default() }
+    }
+
+    /// Remembers a stack that was read without a signal.
+    pub fn blocked(&mut self, thread: ThreadRef, frames: &[u64]) {
+        let recent = self.recent.entry(thread).or_default();
+        recent.push_back(frames.into());
+        if recent.len() > RECENT_MAX {
+            recent.pop_front();
+        }
+    }
+
+    /// Compares a sample's final stack.
+    pub fn sample(
+        &mut self,
+        sample: &Sample,
+        frames: &[u64],
+        end: EndReason,
+        name: &mut dyn FnMut(u64) -> String,
+    ) {
+        // A timer's signal has overruns and comes when it likes; ours comes to a blocked thread.
+        if let Some(recent) = self.recent.get(&sample.thread)
+            && recent.back().and_then(|stack| stack.first()) == frames.first()
+        {
+            let equal = recent.iter().any(|stack| **stack == *frames);
+            let count = if equal {
+                &mut self.counts.blocked_identical
+            } else {
+                &mut self.counts.blocked_different
+            };
+            *count += 1;
+            if !equal {
+                let back = recent.back().map(|stack| stack.to_vec()).unwrap_or_default();
+                self.tell("read without a signal", &back, "read in the handler", frames, name);
+            }
+        }
+        let answer = &sample.oracle;
+        let theirs = answer.addresses.get(..answer.length as usize).unwrap_or_default().to_vec();
+        if answer.result < 0 || theirs.is_empty() {
+            self.counts.refused += 1;
+            return;
+        }
+        // By method, not address: where managed code was left for native code, the runtime gives
+        // the place before the call, and for the others the return address.
+        let reported = |address: &u64| self.runtime.reported(*address);
+        let ours: Vec<usize> = frames.iter().filter_map(reported).collect();
+        let before_return = theirs
+            .iter()
+            .enumerate()
+            .map(|(index, address)| if index == 0 { *address } else { address.saturating_sub(1) });
+        let same = before_return
+            .map(|address| self.runtime.reported(address))
+            .eq(ours.into_iter().map(Some));
+        if same {
+            self.counts.identical += 1;
+        } else {
+            self.counts.different += 1;
+            self.counts.guessed += u32::from(sample.guessed);
+            let what = format!("ours ({end:?}, guessed {})", sample.guessed);
+            self.tell(&what, frames, "the runtime's", &theirs, name);
+        }
+    }
+
+    fn tell(
+        &mut self,
+        first: &str,
+        first_frames: &[u64],
+        second: &str,
+        second_frames: &[u64],
+        name: &mut dyn FnMut(u64) -> String,
+    ) {
+        self.told += 1;
+        if self.told > TOLD_MAX {
+            return;
+        }
+        let mut text = |frames: &[u64]| -> String {
+            let lines = frames.iter().map(|frame| format!("\n    {frame:#x} {}", name(*frame)));
+            lines.collect()
+        };
+        let (left, right) = (text(first_frames), text(second_frames));
+        self.log.debug(&format!("oracle: stacks differ\n  {first}:{left}\n  {second}:{right}"));
+    }
+
+    /// Says what was compared.
+    pub fn report(&self) {
+        let Counts { identical, different, refused, guessed, blocked_identical, blocked_different } =
+            self.counts;
+        self.log.info(&format!(
+            "oracle: identical={identical} different={different} different_guessed={guessed} \
+             refused={refused} blocked_identical={blocked_identical} \
+             blocked_different={blocked_different}"
+        ));
+    }
+}
