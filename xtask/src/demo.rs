@@ -148,7 +148,8 @@ fn show(workload: &Workload, pace: Pace, rig: &Rig, product: &Product) -> Result
     let log = folder.join("program.log");
 
     let mut out = io::stdout();
-    writeln!(out, "\n=== {} ===\n\n{}\n{}\n", workload.name, workload.what, workload.look)?;
+    let (what, look) = (wrapped(workload.what), wrapped(workload.look));
+    writeln!(out, "\n=== {} ===\n\n{what}\n{look}\n", workload.name)?;
     out.flush()?;
     let time = if pace == Pace::Quick { workload.quick } else { workload.long };
     say(&format!("{} runs under corprof, for about {time}", workload.name));
@@ -223,6 +224,23 @@ fn truth(said: &str) -> Option<Value> {
 /// A path as one would type it in the repository.
 fn shown(path: &Path) -> String {
     path.strip_prefix(workspace::root()).unwrap_or(path).display().to_string()
+}
+
+/// A text in lines of a terminal that is not wide.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 88;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// Progress, apart from the reports.

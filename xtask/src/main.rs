@@ -1,10 +1,12 @@
 //! The tasks of the repository.
+#![forbid(unsafe_code)]
 
 mod closure;
 mod demo;
 mod product;
 mod setup;
 mod test;
+mod tidy;
 mod workspace;
 
 use std::process::ExitCode;
@@ -19,6 +21,7 @@ tasks:
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
+  tidy     check the rules that neither the compiler nor clippy knows
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
+        Some("tidy") => tidy::run(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -1,5 +1,6 @@
 //! Where the repository is, and what cargo says of it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,8 +37,8 @@ pub struct Package {
     pub version: String,
     /// Its licence expression.
     pub license: Option<String>,
-    /// Its manifest.
-    pub manifest: PathBuf,
+    /// Its manifest, from the repository's root if it is one of ours.
+    pub manifest: String,
     /// Whether it is one of ours.
     pub is_member: bool,
     /// What it depends on.
@@ -53,8 +54,8 @@ pub struct Dependency {
     pub name: String,
     /// Only for tests.
     pub is_dev: bool,
-    /// Only for some platforms.
-    pub target: Option<String>,
+    /// Only with a feature.
+    pub is_optional: bool,
 }
 
 /// A dependency as cargo resolved it.
@@ -64,6 +65,28 @@ pub struct Resolved {
     pub package: usize,
     /// Only for tests.
     pub is_dev: bool,
+}
+
+impl Metadata {
+    /// Our own packages.
+    pub fn members(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| package.is_member)
+    }
+
+    /// The packages that builds of these take in, tests aside, by index.
+    pub fn built_into(&self, names: &[&str]) -> BTreeSet<usize> {
+        let named = |package: &Package| names.contains(&package.name.as_str());
+        let all = self.packages.iter().enumerate();
+        let mut pending: Vec<usize> = all.filter(|(_, p)| named(p)).map(|(at, _)| at).collect();
+        let mut built = BTreeSet::new();
+        while let Some(index) = pending.pop() {
+            if built.insert(index) {
+                let edges = self.packages[index].resolved.iter();
+                pending.extend(edges.filter(|edge| !edge.is_dev).map(|edge| edge.package));
+            }
+        }
+        built
+    }
 }
 
 /// Asks cargo.
@@ -80,6 +103,11 @@ pub fn metadata() -> Result<Metadata> {
     parse(&serde_json::from_slice(&output.stdout).context("cargo metadata's answer")?)
 }
 
+fn from_root(path: &str) -> String {
+    let relative = Path::new(path).strip_prefix(root()).unwrap_or(Path::new(path));
+    relative.to_string_lossy().into_owned()
+}
+
 fn parse(json: &Value) -> Result<Metadata> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -90,7 +118,7 @@ fn parse(json: &Value) -> Result<Metadata> {
     let dependency = |value: &Value| Dependency {
         name: text(&value["name"]),
         is_dev: value["kind"] == "dev",
-        target: value["target"].as_str().map(str::to_owned),
+        is_optional: value["optional"] == true,
     };
     let mut metadata =
         Metadata { target_directory: text(&json["target_directory"]).into(), packages: Vec::new() };
@@ -108,7 +136,7 @@ fn parse(json: &Value) -> Result<Metadata> {
             name: text(&package["name"]),
             version: text(&package["version"]),
             license: package["license"].as_str().map(str::to_owned),
-            manifest: text(&package["manifest_path"]).into(),
+            manifest: from_root(&text(&package["manifest_path"])),
             is_member: members.contains(&package["id"]),
             dependencies: list(&package["dependencies"]).iter().map(dependency).collect(),
             resolved,

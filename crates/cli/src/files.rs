@@ -39,7 +39,8 @@ pub fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if files.is_empty() {
         match folder_with_profiles(path) {
             Some(inner) => bail!(
-                "{shown}: no profiles (*{SUFFIX}) here, but in folders inside; name one, such as {}",
+                "{shown}: no profiles (*{SUFFIX}) here, but in folders inside; name one, \
+                 such as {}",
                 inner.display()
             ),
             None => bail!("{shown}: no profiles (*{SUFFIX}) in this folder"),

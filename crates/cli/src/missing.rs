@@ -36,10 +36,11 @@ pub fn explain(
         text.push_str(&format!(" {} ended the program.", signal_name(signal)));
     }
     text.push_str(&format!(
-        " Either {program} started no .NET program, or one that can't be profiled (NativeAOT, Mono, \
-         .NET Framework or .NET Core before 3.1), or the agent was not loaded. If it is a .NET \
-         program, run it again with --log info: a line that begins with `corprof` on its standard \
-         error means that the agent was loaded, and the next ones say what kept it from writing. \
+        " Either {program} started no .NET program, or one that can't be profiled (NativeAOT, \
+         Mono, .NET Framework or .NET Core before 3.1), or the agent was not loaded. If it is a \
+         .NET program, run it again with --log info: a line that begins with `corprof` on its \
+         standard error means that the agent was loaded, and the next ones say what kept it from \
+         writing. \
          If there is none, .NET did not load it: is the agent made for this system's C library \
          (glibc or musl), does the program clear its environment (sudo, systemd, a container), or \
          does its runtimeconfig.json disable diagnostics?"

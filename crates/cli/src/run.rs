@@ -98,7 +98,8 @@ fn warn_of_environment() {
     let var = |name: &str| env::var(name).ok();
     if let Some(name) = missing::disabling_variable(var) {
         warn(format!(
-            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no profile"
+            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no \
+             profile"
         ));
     }
     if let Some(other) = var("CORECLR_PROFILER").filter(|other| !other.is_empty())

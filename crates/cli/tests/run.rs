@@ -87,7 +87,8 @@ fn signals_reach_the_program() {
     for (signal, code) in [("TERM", 3), ("USR1", 4), ("HUP", 5), ("INT", 6)] {
         let ready = dir.path(&format!("ready-{signal}"));
         let script = format!(
-            "trap 'echo got {signal}; exit {code}' {signal}; touch {}; while :; do sleep 0.02; done",
+            "trap 'echo got {signal}; exit {code}' {signal}; touch {}; \
+             while :; do sleep 0.02; done",
             ready.display()
         );
         let child = dir

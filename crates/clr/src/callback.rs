@@ -1,5 +1,5 @@
-//! The profiler object that the runtime calls: one table for all versions of `ICorProfilerCallback`,
-//! since each only adds slots to the one before.
+//! The profiler object that the runtime calls: one table for all versions of
+//! `ICorProfilerCallback`, since each only adds slots to the one before.
 //!
 //! Every slot that does something is a shim that catches panics: one that crossed into the runtime
 //! would end the host. A caught one is counted and the runtime is told that all went well.

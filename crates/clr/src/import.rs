@@ -174,8 +174,8 @@ impl Import {
     fn generic_param_names(&self, owner: u32) -> Vec<String> {
         let mut enumeration = Enumeration { import: self, handle: std::ptr::null_mut() };
         let (mut count, mut tokens) = (0_u32, [0_u32; TOKENS_MAX]);
-        // SAFETY: slot 65 is EnumGenericParams(HCORENUM*, mdToken, mdGenericParam[], ULONG, ULONG*);
-        // the array is as long as said.
+        // SAFETY: slot 65 is EnumGenericParams(HCORENUM*, mdToken, mdGenericParam[], ULONG,
+        // ULONG*); the array is as long as said.
         let answer = unsafe {
             call!(
                 self.0,

@@ -306,7 +306,8 @@ impl Info {
         let (mut class, mut module, mut token) = (ClassId(0), ModuleId(0), 0_u32);
         let (mut count, mut args) = (0_u32, [ClassId(0); TYPE_ARGS_MAX]);
         // SAFETY: slot 38 is GetFunctionInfo2(FunctionID, COR_PRF_FRAME_INFO, ClassID*, ModuleID*,
-        // mdToken*, ULONG32, ULONG32*, ClassID[]); no frame is allowed, the array is as long as said.
+        // mdToken*, ULONG32, ULONG32*, ClassID[]); no frame is allowed, the array is as long as
+        // said.
         let answer = unsafe {
             call!(
                 self.pointer,

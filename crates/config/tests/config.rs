@@ -114,7 +114,8 @@ fn a_bad_value_gives_one_warning_and_the_default() {
         (
             "CORPROF_CPU_INTERVALL",
             "1ms",
-            "CORPROF_CPU_INTERVALL is no option and has no effect; did you mean CORPROF_CPU_INTERVAL?",
+            "CORPROF_CPU_INTERVALL is no option and has no effect; \
+             did you mean CORPROF_CPU_INTERVAL?",
         ),
         ("CORPROF_COLOUR", "1", "CORPROF_COLOUR is no option and has no effect"),
     ] {

@@ -206,8 +206,15 @@ impl Accounts {
     #[cfg(feature = "oracle")]
     fn ask_oracle(&mut self, sample: &Sample, walked: &Walked) {
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
+        let shown: Vec<u64> = (0..walked.frames.len())
+            .filter(|index| match walked.frames[*index..] {
+                [inner, outer, ..] => !symbolizer.is_own_funclet(inner, outer),
+                _ => true,
+            })
+            .map(|index| walked.frames[index])
+            .collect();
         let mut name = |address| symbolizer.text(address, aggregate);
-        self.oracle.sample(sample, &walked.frames, walked.end, &mut name);
+        self.oracle.sample(sample, &walked.frames, &shown, walked.end, &mut name);
     }
 
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
@@ -311,11 +318,16 @@ impl Accounts {
     fn intern(&mut self, walked: &Walked) -> StackId {
         let mut frames: Vec<FrameId> = Vec::with_capacity(walked.frames.len().saturating_add(2));
         let mut last_anonymous = None;
+        let mut last_funclet = None;
         for (index, address) in walked.frames.iter().enumerate() {
             if walked.gap == Some(index) {
                 frames.push(self.aggregate.synthetic_frame(EndReason::Truncated.frame()));
             }
             let named = self.symbolizer.named(*address, &mut self.aggregate);
+            if last_funclet == Some(named.frame) && !named.funclet {
+                frames.pop();
+            }
+            last_funclet = named.funclet.then_some(named.frame);
             // A row of unnamed functions of one module is shown as one.
             if !(named.anonymous && last_anonymous == Some(named.frame)) {
                 frames.push(named.frame);

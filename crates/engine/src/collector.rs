@@ -213,9 +213,9 @@ impl Collector {
             Written::Later { error, dropped } => {
                 (0..dropped).for_each(|_| self.shared.count(Loss::WriteFailed));
                 self.log.error(&format!(
-                    "profile {name} could not be written to {folder}: {error}. It is kept in memory \
-                     and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder that \
-                     this user may write to."
+                    "profile {name} could not be written to {folder}: {error}. It is kept in \
+                     memory and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder \
+                     that this user may write to."
                 ));
             }
         }

@@ -26,6 +26,9 @@ pub struct Known<N> {
     pub end: u64,
     /// Where it came from; `None` for stubs.
     pub module: Option<ModuleKey>,
+    /// Where the method's exception handlers begin, which are functions of their own behind its
+    /// body; `end` if it has none.
+    pub funclets: u64,
     /// The rules, by offset from the first address.
     steps: Vec<(u32, Rule)>,
     /// What the caller keeps with it, such as its name.
@@ -120,7 +123,8 @@ impl<N: Clone> Methods<N> {
         for old in stale {
             self.runs.remove(&old);
         }
-        self.runs.insert(start, Known { end, module, steps, note: note.clone() });
+        let funclets = funclets_start(start, end, &steps);
+        self.runs.insert(start, Known { end, module, funclets, steps, note: note.clone() });
         self.changed = true;
     }
 
@@ -166,6 +170,13 @@ impl<N: Clone> Methods<N> {
         }
         table
     }
+}
+
+/// Where a run's exception handlers begin: at the first place behind its start where a frame
+/// begins.
+fn funclets_start(start: u64, end: u64, steps: &[(u32, Rule)]) -> u64 {
+    let entry = steps.iter().skip(1).find(|(_, rule)| *rule == Rule::ENTRY);
+    entry.map_or(end, |(offset, _)| start.saturating_add(u64::from(*offset)))
 }
 
 /// The M of a version that keeps a frame pointer.

@@ -37,6 +37,9 @@ pub struct Named {
     pub frame: FrameId,
     /// It is a native function without a name: one in a row says as much as ten.
     pub anonymous: bool,
+    /// It is an exception handler of its method. Called by its method, it is not told apart: a
+    /// `finally` is a part of the method for who wrote it.
+    pub funclet: bool,
     /// What a thread that is blocked below this frame waits for.
     pub wait: Option<Wait>,
 }
@@ -116,8 +119,8 @@ impl Symbolizer {
         self.methods.each_note(|note| note.named = None);
     }
 
-    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often as
-    /// that reaches further methods that are not known. `None` if a guess remains.
+    /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
+    /// as that reaches further methods that are not known. `None` if a guess remains.
     pub fn rewalk(
         &mut self,
         copy: &StackCopy,
@@ -175,6 +178,16 @@ impl Symbolizer {
         }
     }
 
+    /// Whether two addresses are an exception handler and the method that called it.
+    #[cfg(feature = "oracle")]
+    pub fn is_own_funclet(&self, inner: u64, outer: u64) -> bool {
+        let run = |address| self.methods.at(address);
+        match (run(inner), run(outer)) {
+            (Some((one, known)), Some((other, _))) => one == other && inner >= known.funclets,
+            _ => false,
+        }
+    }
+
     /// An address's name, for a test's message.
     #[cfg(feature = "oracle")]
     pub fn text(&mut self, address: u64, aggregate: &mut Aggregate) -> String {
@@ -226,7 +239,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous, wait: Wait::of_native(&module.name()) }
+        Named { frame, anonymous, funclet: false, wait: Wait::of_native(&module.name()) }
     }
 
     fn native_module(&mut self, module: &Module, aggregate: &mut Aggregate) -> Option<ModuleId> {
@@ -242,11 +255,13 @@ impl Symbolizer {
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
         self.know(address);
+        let known = self.methods.at(address).map(|(_, known)| known);
+        let funclet = known.is_some_and(|known| address >= known.funclets);
         let Some(note) = self.methods.note_at(address) else {
             return self.plain(NOT_CODE, FrameKind::Synthetic, aggregate);
         };
         if let Some(named) = note.named {
-            return named;
+            return Named { funclet, ..named };
         }
         let name = Arc::clone(&note.name);
         let module = self.managed_module(&name.module, aggregate);
@@ -259,7 +274,8 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        let named = Named { frame, anonymous: false, wait: Some(Wait::of_method(&name.display)) };
+        let wait = Some(Wait::of_method(&name.display));
+        let named = Named { frame, anonymous: false, funclet, wait };
         if let Some(note) = self.methods.note_at(address) {
             note.named = Some(named);
         }
@@ -285,7 +301,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous: false, wait: None }
+        Named { frame, anonymous: false, funclet: false, wait: None }
     }
 
     /// Asks the runtime what lies at an address, once for each method.

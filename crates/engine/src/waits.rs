@@ -64,7 +64,8 @@ fn of_call(call: u32) -> Option<ThreadState> {
         0 | 1 | 7 | 17..=20 | 23 | 40 | 42..=47
         // flock fsync fdatasync, io_getevents, epoll_wait, pselect6 ppoll, epoll_pwait
         | 73..=75 | 208 | 232 | 270 | 271 | 281
-        // accept4, preadv pwritev, recvmmsg sendmmsg, preadv2 pwritev2, io_uring_enter, epoll_pwait2
+        // accept4, preadv pwritev, recvmmsg sendmmsg, preadv2 pwritev2, io_uring_enter,
+        // epoll_pwait2
         | 288 | 295 | 296 | 299 | 307 | 327 | 328 | 426 | 441 => Some(ThreadState::Io),
         _ => None,
     }

@@ -50,7 +50,8 @@ struct WallThread {
     blocked_since_ns: Option<u64>,
     /// Whether the collector knows a stack that it was blocked at.
     has_stack: bool,
-    /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet posted.
+    /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet
+    /// posted.
     owed_ns: u64,
     moves: u32,
     /// Its voluntary switches when they were last asked for.

@@ -1,4 +1,5 @@
-//! The words of the profiler: units, kinds, reasons and limits. No I/O, no allocation, no dependency.
+//! The words of the profiler: units, kinds, reasons and limits. No I/O, no allocation, no
+//! dependency.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Loss {
-    /// The ring was full: the engine did not drain it in time. The CPU time goes to the thread's next sample.
+    /// The ring was full: the engine did not drain it in time. The CPU time goes to the thread's
+    /// next sample.
     RingFull,
     /// A signal arrived for a record whose thread has gone.
     StaleThread,

@@ -7,7 +7,8 @@ use profile::read::{DecodeError, decode, merge};
 use prost::Message as _;
 use support::{encode, proto, sample_profile};
 
-/// A profile as other tools write it: inlined lines, other units, no symbols, unpacked ids far apart.
+/// A profile as other tools write it: inlined lines, other units, no symbols, unpacked ids far
+/// apart.
 fn foreign() -> proto::Profile {
     let strings =
         ["", "samples", "count", "cpu", "microseconds", "inner", "outer", "thread id", "t"];

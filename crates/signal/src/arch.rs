@@ -45,6 +45,9 @@ const fn greg_address(context: u64, register: u64) -> u64 {
 }
 
 /// The interrupted registers in a `ucontext` at `context`, read through `read`.
+///
+/// # Signal safety
+/// Calls nothing but `read`.
 pub fn registers_at(context: u64, mut read: impl FnMut(u64) -> Option<u64>) -> Option<Registers> {
     Some(Registers {
         ip: read(greg_address(context, GREG_RIP))?,
@@ -141,8 +144,8 @@ pub fn set_timer(timer: i32, next_ns: u64, interval_ns: u64) {
     let (interval_s, interval_rest) = split(interval_ns);
     let (next_s, next_rest) = split(next_ns);
     let times = [interval_s, interval_rest, next_s, next_rest];
-    // SAFETY: the kernel reads four eight-byte numbers (an itimerspec) from the array that rdx points
-    // to, and writes nothing since no old value is asked for.
+    // SAFETY: the kernel reads four eight-byte numbers (an itimerspec) from the array that rdx
+    // points to, and writes nothing since no old value is asked for.
     unsafe {
         asm!("syscall", inlateout("rax") SYS_TIMER_SETTIME => _, in("rdi") i64::from(timer),
             in("rsi") TIMER_ABSTIME, in("rdx") times.as_ptr(), in("r10") 0_u64,

@@ -51,12 +51,18 @@ impl Frames {
     }
 
     /// Frames pushed, including those that were lost.
+    ///
+    /// # Signal safety
+    /// Reads a field.
     #[must_use]
     pub fn pushed(&self) -> usize {
         self.pushed as usize
     }
 
     /// Whether the middle was lost.
+    ///
+    /// # Signal safety
+    /// Reads a field.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.pushed() > FRAMES_MAX

@@ -1,9 +1,9 @@
 //! The gate that handlers pass: counts those inside, and can be shut.
 //!
-//! Two promises rest on it. **Stopping**: after `shut`, wait until `inside` is 0, and no handler runs
-//! or will run any code past the gate. **Freeing**: memory that was unpublished before `inside` was
-//! seen as 0 is referred to by no handler, since each one enters before it loads the pointer.
-//! Both need one order of all these operations, hence `SeqCst` throughout.
+//! Two promises rest on it. **Stopping**: after `shut`, wait until `inside` is 0, and no handler
+//! runs or will run any code past the gate. **Freeing**: memory that was unpublished before
+//! `inside` was seen as 0 is referred to by no handler, since each one enters before it loads the
+//! pointer. Both need one order of all these operations, hence `SeqCst` throughout.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -23,6 +23,9 @@ impl ThreadRef {
     }
 
     /// From the value of a signal.
+    ///
+    /// # Signal safety
+    /// Shifts only.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves are what is wanted")]
     pub const fn from_value(value: u64) -> Self {

@@ -8,8 +8,8 @@
 //!
 //! A writer takes the position at `tail` by compare-exchange, and only if that slot's sequence says
 //! that it is free: so it owns the slot alone, and writes into it in place (a sample is 4 KiB: no
-//! copy). It gives it over by a release store of the sequence, which the reader acquires. The reader
-//! is alone, hence `head` needs no exchange.
+//! copy). It gives it over by a release store of the sequence, which the reader acquires. The
+//! reader is alone, hence `head` needs no exchange.
 //!
 //! *Full*: the slot at `tail` still holds the sequence of the last round: `Err(RingFull)`, at once.
 //! *Slow writer*: the reader stops at a slot that was taken and not yet given over; the others fill
@@ -129,8 +129,12 @@ impl<T> Ring<T> {
 
 impl<T> Claim<'_, T> {
     /// What the slot holds, to be overwritten.
+    ///
+    /// # Signal safety
+    /// Forms a reference.
     pub fn value(&mut self) -> &mut T {
-        // SAFETY: the compare-exchange gave this position, and with it the slot, to this claim alone.
+        // SAFETY: the compare-exchange gave this position, and with it the slot, to this claim
+        // alone.
         unsafe { &mut *self.slot.value.get() }
     }
 }

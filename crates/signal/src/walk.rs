@@ -71,7 +71,8 @@ pub struct Bounds {
 /// Walks a stack.
 ///
 /// `start` is the innermost frame, `leaf_code` up to 32 bytes of code from its instruction pointer
-/// on, where it is exact and that may be read (it decides whether the frame is being torn down); `read` gives the eight bytes at an address inside `bounds`.
+/// on, where it is exact and that may be read (it decides whether the frame is being torn down);
+/// `read` gives the eight bytes at an address inside `bounds`.
 ///
 /// # Signal safety
 /// Calls nothing but `read`; no allocation, no panic path.
@@ -149,8 +150,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         }
     }
 
-    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is only
-    /// believed if what lies at that distance looks like the end of a frame: it doesn't if the
+    /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is
+    /// only believed if what lies at that distance looks like the end of a frame: it doesn't if the
     /// function has moved its stack pointer since its prologue.
     fn native(&mut self, rule: Rule, at: Registers) -> Result<Start, EndReason> {
         match rule.cfa {
@@ -186,7 +187,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         self.apply(if entered { Rule::ENTRY } else { Rule::FRAME }, at)
     }
 
-    /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier call.
+    /// The nearest end of a frame above `sp`: a guess, since it may be left over from an earlier
+    /// call.
     fn scan(&mut self, sp: u64) -> Result<Start, EndReason> {
         self.guessed = true;
         for word in 0..SCAN_WORDS_MAX {
@@ -199,8 +201,8 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         Err(EndReason::NoFramePointer)
     }
 
-    /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and a
-    /// return address, which `is_code` accepts.
+    /// The caller, if at `place` lie a saved frame pointer, which points further up the stack, and
+    /// a return address, which `is_code` accepts.
     fn frame_end(&mut self, place: u64, is_code: impl Fn(&Self, u64) -> bool) -> Option<Start> {
         let bp = self.load(place)?;
         let ip = self.load(place.wrapping_add(8))?;

@@ -101,7 +101,8 @@ pub fn blocks(
     Blocks { blocks: reader.blocks, losses: reader.losses, hijack: reader.hijack }
 }
 
-/// Fills a buffer with the code at an address of this process; returns the bytes that could be read.
+/// Fills a buffer with the code at an address of this process; returns the bytes that could be
+/// read.
 pub type ReadCode = fn(u64, &mut [u8]) -> usize;
 
 struct Reader<'a, 'r> {

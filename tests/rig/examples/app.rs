@@ -1,6 +1,6 @@
-//! Runs a test program: `cargo run -p rig --example app -- NET NAME [ARGUMENTS]`, NET as 3.1 or 9.0.
-//! NAME `roslyn` is the compilation of many classes. NET may be preceded by `--print`, which prints
-//! the command instead, to run it by hand with other variables.
+//! Runs a test program: `cargo run -p rig --example app -- NET NAME [ARGUMENTS]`, NET as 3.1 or
+//! 9.0. NAME `roslyn` is the compilation of many classes. NET may be preceded by `--print`, which
+//! prints the command instead, to run it by hand with other variables.
 
 use anyhow::{Context, Result};
 use rig::{Rig, RuntimeVersion};

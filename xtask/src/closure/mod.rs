@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 use image::Image;
+pub use rules::HANDLERS;
 use rules::POLICY;
 
 const USAGE: &str = "usage: cargo xtask signal-closure [--lib PATH]";

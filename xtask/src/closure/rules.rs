@@ -6,6 +6,7 @@ pub enum Rule {
     Allocation,
     Lock,
     Panic,
+    Formatting,
     Unwinding,
     ThreadLocal,
     Import,
@@ -23,6 +24,7 @@ impl Rule {
             Self::Allocation => "no allocation: the interrupted thread may hold the heap's lock",
             Self::Lock => "no lock: the interrupted thread may hold it, and would wait for itself",
             Self::Panic => "no panic path: a panic formats, allocates and unwinds",
+            Self::Formatting => "no formatting: it calls through pointers, and deep",
             Self::Unwinding => "no unwinding: the unwinder takes the dynamic linker's lock",
             Self::ThreadLocal => "no thread-local storage: its first touch may allocate",
             Self::Import => "no import that is not on the list: nobody knows what it does",
@@ -48,6 +50,7 @@ impl Rule {
             Self::Panic => {
                 "use get, checked_ or wrapping_ arithmetic, or a pattern instead of an index"
             }
+            Self::Formatting => "record numbers, and format them on a normal thread",
             Self::Unwinding => "remove the panic or the destructor that may unwind",
             Self::ThreadLocal => "pass it in the signal's value or keep it in the thread's record",
             Self::Import => {
@@ -83,9 +86,12 @@ pub struct Policy {
     pub bytes_min: u64,
 }
 
+/// All functions of the profiler that the kernel is told to call.
+pub const HANDLERS: &[&str] = &["signal::handler::on_signal"];
+
 /// The profiler's own.
 pub const POLICY: Policy = Policy {
-    handlers: &["signal::handler::on_signal"],
+    handlers: HANDLERS,
     crates: &["signal", "model", "core"],
     imports: &[
         ("memcpy", "copies bytes; no lock, no state"),
@@ -161,6 +167,9 @@ pub fn by_name(name: &Named<'_>) -> Option<Rule> {
         || ["rust_begin_unwind", "rust_panic", "__rust_start_panic"].contains(&rust_symbol)
     {
         return Some(Rule::Panic);
+    }
+    if path.starts_with("core::fmt::") || demangled.contains(" as core::fmt::") {
+        return Some(Rule::Formatting);
     }
     if bare == "__tls_get_addr" || demangled.contains("thread_local") {
         return Some(Rule::ThreadLocal);

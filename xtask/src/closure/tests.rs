@@ -251,6 +251,8 @@ fn names_are_judged() {
     assert_eq!(rule("__tls_get_addr", "__tls_get_addr"), Some(Rule::ThreadLocal));
     assert_eq!(rule("x", "std::sys::sync::once::futex::Once::call"), Some(Rule::Lock));
     assert_eq!(rule("pthread_once", "pthread_once"), Some(Rule::Lock));
+    assert_eq!(rule("x", "core::fmt::write"), Some(Rule::Formatting));
+    assert_eq!(rule("x", "<u64 as core::fmt::Display>::fmt"), Some(Rule::Formatting));
     assert_eq!(rule("x", "signal::walk::walk"), None);
     assert_eq!(rule("x", "signal::ring::Ring<T>::free_slots"), None);
 }

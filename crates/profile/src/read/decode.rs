@@ -25,7 +25,8 @@ const FRAMES_OF_SAMPLES: usize = 1 << 30;
 pub struct Decoded {
     /// The profile.
     pub profile: Profile,
-    /// Why the profiler's own numbers could not be read, where they are there; the samples are good.
+    /// Why the profiler's own numbers could not be read, where they are there; the samples are
+    /// good.
     pub report_error: Option<ReportError>,
 }
 

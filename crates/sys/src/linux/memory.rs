@@ -8,7 +8,8 @@ pub fn copy_own(address: u64, buffer: &mut [u8]) -> usize {
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
     // SAFETY: getpid has no argument and can't fail.
     let pid = unsafe { libc::getpid() };
-    // SAFETY: the kernel writes at most `buffer.len()` bytes to the buffer, and checks the remote side.
+    // SAFETY: the kernel writes at most `buffer.len()` bytes to the buffer, and checks the remote
+    // side.
     let copied =
         unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(copied).unwrap_or(0)

@@ -3,7 +3,8 @@
 
 use std::io;
 
-/// Longest file of these that is read: `stat` has up to about 350 bytes, `status` up to about 2,000.
+/// Longest file of these that is read: `stat` has up to about 350 bytes, `status` up to about
+/// 2,000.
 const FILE_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
