@@ -2,7 +2,7 @@
 //! says nothing about a program. Known by the beginnings of their names.
 
 /// Methods that pass work on: thread starts, the pool's loop, tasks and the machinery of `async`.
-const PASSING_ON: [&str; 27] = [
+const PASSING_ON: [&str; 28] = [
     "System.Runtime.CompilerServices.AsyncMethodBuilderCore.",
     "System.Runtime.CompilerServices.AsyncTaskMethodBuilder",
     "System.Runtime.CompilerServices.AsyncValueTaskMethodBuilder",
@@ -29,6 +29,8 @@ const PASSING_ON: [&str; 27] = [
     "System.Threading.Tasks.ThreadPoolTaskScheduler.",
     "System.Threading.Thread.StartCallback",
     "System.Threading.Thread.StartHelper.",
+    // Before .NET 5.
+    "System.Threading.ThreadHelper.",
     "System.Threading.ThreadPoolWorkQueue.",
 ];
 
