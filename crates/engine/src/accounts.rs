@@ -48,9 +48,19 @@ struct Account {
     early: Vec<(ThreadState, Values)>,
 }
 
+/// Which values are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// CPU time and samples.
+    pub cpu: bool,
+    /// Wall time.
+    pub wall: bool,
+}
+
 /// All accounts, and the aggregate that they are kept in.
 pub struct Accounts {
     shared: &'static Shared,
+    wanted: Wanted,
     symbolizer: Symbolizer,
     aggregate: Aggregate,
     threads: FxHashMap<ThreadRef, Account>,
@@ -66,6 +76,7 @@ impl Accounts {
     #[must_use]
     pub fn new(
         shared: &'static Shared,
+        wanted: Wanted,
         symbolizer: Symbolizer,
         #[cfg(feature = "oracle")] oracle: crate::oracle::Oracle,
     ) -> Self {
@@ -75,6 +86,7 @@ impl Accounts {
         let ends = EndCounts::default();
         Self {
             shared,
+            wanted,
             symbolizer,
             aggregate,
             threads,
@@ -94,7 +106,7 @@ impl Accounts {
     /// Bytes held, roughly.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.aggregate.bytes()
+        self.aggregate.bytes().saturating_add(self.symbolizer.bytes())
     }
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
@@ -308,6 +320,15 @@ impl Accounts {
     }
 
     fn add(&mut self, thread: ThreadKey, stack: StackId, state: ThreadState, values: Values) {
+        let Wanted { cpu, wall } = self.wanted;
+        let values = Values {
+            count: if cpu { values.count } else { 0 },
+            cpu_ns: if cpu { values.cpu_ns } else { 0 },
+            wall_ns: if wall { values.wall_ns } else { 0 },
+        };
+        if values == Values::default() {
+            return;
+        }
         let key = SampleKey { stack, thread, state: Some(state) };
         if let Added::Lost(loss) = self.aggregate.add(&key, values) {
             self.shared.count(loss);

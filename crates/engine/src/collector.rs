@@ -103,7 +103,8 @@ impl Collector {
             settled: 0,
             start: Marks::default(),
         };
-        collector.start = collector.marks();
+        // Its threads have used nothing yet; the clock of the thread that makes it is another's.
+        collector.start = Marks { own_cpu_ns: 0, ..collector.marks() };
         collector
     }
 
@@ -161,7 +162,7 @@ impl Collector {
             duration_ns: end.monotonic_ns.saturating_sub(self.start.monotonic_ns),
             cpu_interval_ns: nanos(self.config.cpu_interval),
         };
-        let bytes = self.accounts.bytes();
+        let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let (mut profile, ends, managed_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,

@@ -148,15 +148,42 @@ impl<N: Clone> Methods<N> {
         (address < known.end).then_some(&mut known.note)
     }
 
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // A step is kept here and again as a row; a run has its node, its note and its region.
+        const RUN_BYTES: usize = 256;
+        const STEP_BYTES: usize = size_of::<(u32, Rule)>() + size_of::<Row>();
+        let steps: usize = self.runs.values().map(|known| known.steps.len()).sum();
+        let runs = self.runs.len().saturating_mul(RUN_BYTES);
+        runs.saturating_add(steps.saturating_mul(STEP_BYTES))
+    }
+
     /// A new table if anything was learned or forgotten since the last one, or if one is wanted.
     pub fn table_if_changed(&mut self, wanted: bool) -> Option<Arc<MethodTable>> {
         (std::mem::take(&mut self.changed) || wanted).then(|| Arc::new(self.table()))
     }
 
     fn table(&self) -> MethodTable {
+        Self::table_of(self.runs.iter())
+    }
+
+    /// A table of no more than the methods that some addresses lie in: a stack's worth of methods
+    /// instead of tens of thousands.
+    #[must_use]
+    pub fn small_table(&self, addresses: &[u64]) -> MethodTable {
+        let runs = addresses.iter().filter_map(|address| self.at(*address));
+        let runs: BTreeMap<u64, &Known<N>> = runs.collect();
+        Self::table_of(runs.iter().map(|(start, known)| (start, *known)))
+    }
+
+    fn table_of<'a>(runs: impl Iterator<Item = (&'a u64, &'a Known<N>)>) -> MethodTable
+    where
+        N: 'a,
+    {
         let mut table = MethodTable::default();
-        let mut numbers = std::collections::HashMap::new();
-        for (start, known) in &self.runs {
+        let mut numbers = rustc_hash::FxHashMap::default();
+        for (start, known) in runs {
             let rows_start = u32::try_from(table.rows.len()).unwrap_or(u32::MAX);
             for (offset, rule) in &known.steps {
                 let number = *numbers.entry(*rule).or_insert_with(|| {

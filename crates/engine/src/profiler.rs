@@ -15,7 +15,7 @@ use signal::sample::Sample;
 use sys::disposition::{self, Disposition};
 use sys::{clock, pages, thread};
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Wanted};
 use crate::collector::{Collector, CollectorState, Parts};
 use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
@@ -87,7 +87,9 @@ impl Profiler {
         shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
         install(shared)?;
         let inbox = Arc::new(Inbox::default());
-        let kind = config.cpu_enabled.then_some(config.sampler);
+        let wanted = Wanted { cpu: config.cpu_enabled, wall: config.wall_enabled };
+        // The wall time of running threads is charged by CPU samples.
+        let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);
         let cpu = CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone());
         let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), cpu));
         let ticker = Arc::new(TickerState::default());
@@ -116,14 +118,17 @@ impl Profiler {
             runtime_version,
             accounts: Accounts::new(
                 shared,
+                wanted,
                 symbolizer,
                 #[cfg(feature = "oracle")]
                 oracle,
             ),
             folder,
         };
-        thread::spawn("corprof-collect", move || Collector::new(parts).run())
-            .map_err(StartError::Thread)?;
+        // Made here and not on its thread, which may begin to run late: the first period begins
+        // before the first sample.
+        let collector = Collector::new(parts);
+        thread::spawn("corprof-collect", move || collector.run()).map_err(StartError::Thread)?;
         shared.gate.open();
         Ok(profiler)
     }

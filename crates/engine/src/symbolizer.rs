@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::StackCopy;
-use signal::walk::{Bounds, Guess, walk};
+use signal::walk::{Bounds, Guess, Tables, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
@@ -25,6 +25,9 @@ use crate::waits::Wait;
 const CACHED_ADDRESSES_MAX: usize = 100_000;
 /// How often a stack is walked again: each time may reach methods that were not known before.
 const REWALKS_MAX: usize = 8;
+/// How much longer the pause after a publication is than the publication took: with tens of
+/// thousands of methods, a table takes milliseconds.
+const PUBLICATION_PAUSE: u64 = 500;
 /// The frame of code that is no method's.
 const STUB: &str = "[stub]";
 /// The frame of an address that is in no code at all: the walk went astray.
@@ -69,6 +72,7 @@ pub struct Symbolizer {
     symbols: FxHashMap<usize, Option<Symbols>>,
     methods: Methods<Note>,
     executable: Executable,
+    next_publication_ns: u64,
     cache: FxHashMap<u64, Named>,
     modules: FxHashMap<String, Option<ModuleId>>,
 }
@@ -84,6 +88,7 @@ impl Symbolizer {
             symbols: FxHashMap::default(),
             methods: Methods::default(),
             executable: Executable::default(),
+            next_publication_ns: 0,
             cache: FxHashMap::default(),
             modules: FxHashMap::default(),
         };
@@ -93,16 +98,34 @@ impl Symbolizer {
 
     /// Notices modules that came or went, and publishes what was learned since the last call.
     pub fn refresh(&mut self) {
+        let start_ns = monotonic_ns();
         let native_changed = self.native.refresh() != Refresh::Unchanged;
         if native_changed {
             self.cache.clear();
             let entries = self.native.entries();
             self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
-        if let Some(table) = self.methods.table_if_changed(native_changed) {
+        if (native_changed || start_ns >= self.next_publication_ns)
+            && let Some(table) = self.methods.table_if_changed(native_changed)
+        {
             self.publisher.publish(self.native.table(), table, self.native.hijack());
+            // What was learned meanwhile is not lost: stacks with unknown methods are walked again.
+            let took_ns = monotonic_ns().saturating_sub(start_ns);
+            let pause_ns = took_ns.saturating_mul(PUBLICATION_PAUSE);
+            self.next_publication_ns = start_ns.saturating_add(pause_ns);
         }
         self.publisher.free();
+    }
+
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        const CACHED_BYTES: usize = size_of::<(u64, Named)>() * 2;
+        let symbols = self.symbols.values().flatten().map(Symbols::bytes).sum::<usize>();
+        let cache = self.cache.len().saturating_mul(CACHED_BYTES);
+        [self.native.table().bytes(), symbols, self.methods.bytes(), cache]
+            .iter()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// A module or dynamic method is gone.
@@ -141,9 +164,9 @@ impl Symbolizer {
             for address in &known {
                 self.know(*address);
             }
-            self.refresh();
             frames.clear();
-            let tables = self.publisher.current();
+            let methods = self.methods.small_table(&known);
+            let tables = Tables { managed: methods.view(), ..self.publisher.current() };
             let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
             known = sure.iter().copied().chain(frames.iter()).collect();
             if walked.guess.is_some() {

@@ -120,6 +120,13 @@ impl<T> Ring<T> {
         Some(result)
     }
 
+    /// Bytes of the slots that have been used so far: the others were never touched.
+    #[must_use]
+    pub fn bytes_touched(&self) -> usize {
+        let taken = usize::try_from(self.tail.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        taken.min(self.slots.len()).saturating_mul(size_of::<Slot<T>>())
+    }
+
     /// How many positions have been taken and not read: an instant's view.
     #[must_use]
     pub fn fill(&self) -> u64 {

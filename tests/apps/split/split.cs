@@ -1,15 +1,36 @@
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using System.Threading;
 
 namespace Corprof.TestApps;
 
-/// <summary>One thread divides its CPU time: --share PERCENT of A, --seconds N.</summary>
-static class Split
+/// <summary>
+/// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one and a
+/// half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds of the
+/// thread's CPU time, to the nanosecond, first A and then B.
+/// </summary>
+/// <remarks>
+/// Slices of one length would be in step with the kernel's tick on some machines, and a timer on a
+/// CPU clock can only expire at a tick. In step with the CPU clock, the thread pauses for a random
+/// time after each period, so that the ticks come anywhere.
+/// </remarks>
+static unsafe class Split
 {
-    // About a millisecond, so that the two reads of the clock around it do not count.
-    const int Rounds = 1_000_000;
+    // The shortest and the longest slice: about half and one and a half milliseconds, so that the
+    // two reads of the clock around it do not count.
+    const int RoundsMin = 400_000;
+    const int RoundsMax = 1_200_000;
+
+    const long PeriodNanos = 10_000_000;
+    const int InStepRounds = 20_000;
+    const int PauseMicrosMax = 8_000;
+
+    static readonly Random Chance = new(7);
+
+    [DllImport("libc", EntryPoint = "usleep")]
+    static extern int Pause(uint micros);
 
     static long cpuInA;
     static long cpuInB;
@@ -21,31 +42,23 @@ static class Split
         var share = arguments.Double("share", 50) / 100;
         var seconds = arguments.Double("seconds", 5);
         var truth = new Truth();
-        var worker = new Thread(() => Alternate(share, seconds, truth)) { Name = "splitter" };
+        var inStep = arguments.Has("in-step");
+        var worker = new Thread(() => Live(share, seconds, inStep, truth)) { Name = "splitter" };
         worker.Start();
         worker.Join();
         truth.Tell();
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    static void Alternate(double share, double seconds, Truth truth)
+    static void Live(double share, double seconds, bool inStep, Truth truth)
     {
         var begin = Kernel.ThreadCpu;
         var watch = Stopwatch.StartNew();
         while (watch.Elapsed.TotalSeconds < seconds)
         {
-            var before = Kernel.ThreadCpu;
-            // The method that is behind its share has the turn.
-            if (cpuInA <= share * (cpuInA + cpuInB))
-            {
-                MethodA();
-                cpuInA += Kernel.ThreadCpu - before;
-            }
+            if (inStep)
+                Repeat(share);
             else
-            {
-                MethodB();
-                cpuInB += Kernel.ThreadCpu - before;
-            }
+                Alternate(share, Chance.Next(RoundsMin, RoundsMax));
         }
         truth.Add("tid", Kernel.ThreadId)
             .Add("cpu_a_ns", cpuInA)
@@ -53,21 +66,54 @@ static class Split
             .Add("thread_cpu_ns", Kernel.ThreadCpu - begin);
     }
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Alternate(double share, int rounds)
+    {
+        var before = Kernel.ThreadCpu;
+        // The method that is behind its share has the turn.
+        if (cpuInA <= share * (cpuInA + cpuInB))
+        {
+            MethodA(rounds);
+            cpuInA += Kernel.ThreadCpu - before;
+        }
+        else
+        {
+            MethodB(rounds);
+            cpuInB += Kernel.ThreadCpu - before;
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Repeat(double share)
+    {
+        var begin = Kernel.ThreadCpu;
+        var start = begin - begin % PeriodNanos;
+        var middle = start + (long)(share * PeriodNanos);
+        while (Kernel.ThreadCpu < middle)
+            MethodA(InStepRounds);
+        var changed = Kernel.ThreadCpu;
+        while (Kernel.ThreadCpu < start + PeriodNanos)
+            MethodB(InStepRounds);
+        cpuInA += changed - begin;
+        cpuInB += Kernel.ThreadCpu - changed;
+        Pause((uint)Chance.Next(PauseMicrosMax));
+    }
+
     // Each with a loop of its own: were it in a common method, that one would have the samples.
     [MethodImpl(MethodImplOptions.NoInlining | MethodImplOptions.AggressiveOptimization)]
-    static void MethodA()
+    static void MethodA(int rounds)
     {
         long x = 1;
-        for (var i = 0; i < Rounds; i++)
+        for (var i = 0; i < rounds; i++)
             x = x * 31 + i;
         sink += x;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining | MethodImplOptions.AggressiveOptimization)]
-    static void MethodB()
+    static void MethodB(int rounds)
     {
         long x = 7;
-        for (var i = 0; i < Rounds; i++)
+        for (var i = 0; i < rounds; i++)
             x = x * 37 - i;
         sink -= x;
     }

@@ -16,9 +16,9 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 12] = [
+pub const APPS: [&str; 14] = [
     "plain", "split", "busy", "leaf", "wall", "single", "eintr", "short", "stress", "waits",
-    "calls", "web",
+    "calls", "web", "names", "ends",
 ];
 
 /// The one program that needs ASP.NET Core.

@@ -40,14 +40,26 @@ impl Outcome {
 ///
 /// # Errors
 /// If it cannot be started, or still runs after `limit`: then it is killed.
-pub fn run(mut command: Command, limit: Duration) -> Result<Outcome> {
+pub fn run(command: Command, limit: Duration) -> Result<Outcome> {
+    run_watched(command, limit, |_| {})
+}
+
+/// The same; `watch` is called over and over while the program runs, with its process id.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    mut command: Command,
+    limit: Duration,
+    mut watch: impl FnMut(u32),
+) -> Result<Outcome> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let pid = child.id();
     // Read at once, or the program would block on a full pipe.
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
-    let status = wait(&mut child, limit);
+    let status = wait(&mut child, limit, || watch(pid));
     let (stdout, stderr) = (text(stdout), text(stderr));
     match status? {
         Some(status) => Ok(Outcome { pid, status, stdout, stderr }),
@@ -56,7 +68,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Outcome> {
 }
 
 /// `None` if the time was over and the program had to be killed.
-fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, limit: Duration, mut watch: impl FnMut()) -> Result<Option<ExitStatus>> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -67,6 +79,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
             child.wait()?;
             return Ok(None);
         }
+        watch();
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,0 +1,59 @@
+//! The agent and the command line, as users have them: built for release before anything runs.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+/// What is tested.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// `libcorprof.so`.
+    pub agent: PathBuf,
+    /// `corprof`.
+    pub corprof: PathBuf,
+}
+
+/// Both, built once a process; cargo's own lock orders several processes.
+///
+/// # Errors
+/// If they do not build.
+pub fn built() -> Result<&'static Built> {
+    static BUILT: OnceLock<std::result::Result<Built, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_ref().map_err(|message| anyhow!("{message}"))
+}
+
+fn build() -> Result<Built> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--quiet", "-p", "agent", "-p", "cli"])
+        .current_dir(workspace())
+        .output()
+        .context("cannot start cargo")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the agent does not build:\n{errors}");
+    let folder = target().join("release");
+    let built = Built { agent: folder.join("libcorprof.so"), corprof: folder.join("corprof") };
+    for path in [&built.agent, &built.corprof] {
+        ensure!(path.is_file(), "cargo has built no {path:?}");
+    }
+    Ok(built)
+}
+
+/// Cargo's target folder.
+pub(crate) fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        // Cargo reads a relative one from where it was started: the workspace, in these tests.
+        Some(folder) if !folder.is_empty() => workspace().join(folder),
+        _ => workspace().join("target"),
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn workspace() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package)
+}

@@ -1,0 +1,37 @@
+//! The truth tests' tools: a real .NET program runs under the built agent, and what it measured of
+//! itself is held against the profile.
+//!
+//! ```no_run
+//! use e2e::{Session, View};
+//! use rig::Net8;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let Some(session) = Session::new("split", "split", Net8)? else { return Ok(()) };
+//! let run = session.args(["--share", "90"]).set("CORPROF_CPU_INTERVAL", "5ms").run()?;
+//! let mut checks = run.checks();
+//! let cpu = run.view.of(|row| row.has("Split.MethodA("));
+//! checks.within("MethodA", cpu.cpu_ns, run.number("cpu_a_ns")?, 0.02);
+//! checks.done()
+//! # }
+//! ```
+//!
+//! Tests that measure run alone on the machine as far as this workspace is concerned: [`Alone`].
+//! The machine is still a noisy one, so a check is a ratio, a count, an invariant, or a bound of
+//! four standard deviations of the samples taken; and it holds in both directions.
+#![forbid(unsafe_code)]
+
+mod alone;
+mod built;
+mod checks;
+mod run;
+mod session;
+mod tasks;
+mod view;
+
+pub use alone::Alone;
+pub use built::{Built, built};
+pub use checks::Checks;
+pub use run::{Run, Truth, profiles_in};
+pub use session::{Session, on_both};
+pub use tasks::Tasks;
+pub use view::{Row, View};

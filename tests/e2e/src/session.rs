@@ -1,0 +1,133 @@
+//! A program that is to run under the agent.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rig::{Net8, Net9, Rig, RuntimeVersion};
+
+use crate::alone::Alone;
+use crate::built::{built, target};
+use crate::run::Run;
+use crate::tasks::Tasks;
+
+/// Longer than any program here runs, however busy the machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A program, its arguments and its environment; not started yet. Nobody else measures while it is
+/// there.
+#[derive(Debug)]
+pub struct Session {
+    /// The test's name, which is its folder's, too.
+    pub name: String,
+    /// The command, with the agent in its environment.
+    pub command: Command,
+    /// Where its profiles go.
+    pub folder: PathBuf,
+    alone: Arc<Alone>,
+}
+
+/// Does the same on the two runtimes that are checked first of all.
+///
+/// # Errors
+/// Those of both.
+pub fn on_both(test: impl Fn(RuntimeVersion) -> Result<()>) -> Result<()> {
+    let results = [Net8, Net9].map(|version| {
+        test(version).with_context(|| format!("on {version}")).map_err(|error| format!("{error:#}"))
+    });
+    let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    anyhow::ensure!(errors.is_empty(), "{}", errors.join("\n\n"));
+    Ok(())
+}
+
+impl Session {
+    /// A test program under the agent; `None`, and said loudly, if the runtime cannot be had.
+    ///
+    /// # Errors
+    /// If the agent or the program does not build.
+    pub fn new(test: &str, app: &str, version: RuntimeVersion) -> Result<Option<Self>> {
+        let name = format!("{test}-net{}", version.major_minor());
+        let Some(command) = Rig::ensure()?.command_or_skip(&name, app, version)? else {
+            return Ok(None);
+        };
+        Self::of_command(name, command).map(Some)
+    }
+
+    /// Another program, to run at the same time as this one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn beside(&self, test: &str, app: &str, version: RuntimeVersion) -> Result<Option<Self>> {
+        let name = format!("{test}-net{}", version.major_minor());
+        let Some(command) = Rig::ensure()?.command_or_skip(&name, app, version)? else {
+            return Ok(None);
+        };
+        Self::make(name, command, Arc::clone(&self.alone)).map(Some)
+    }
+
+    /// Any command under the agent.
+    ///
+    /// # Errors
+    /// If the agent does not build, or the folder cannot be made.
+    pub fn of_command(name: String, command: Command) -> Result<Self> {
+        // Before the lock: others may measure while this builds.
+        built()?;
+        Self::make(name, command, Arc::new(Alone::take()?))
+    }
+
+    fn make(name: String, mut command: Command, alone: Arc<Alone>) -> Result<Self> {
+        let built = built()?;
+        let folder = target().join("e2e").join(&name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {folder:?}"))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {folder:?}"))?;
+        command.envs(config::agent_variables(&built.agent.to_string_lossy()));
+        command.env("CORPROF_OUTPUT_DIR", &folder);
+        // Cargo sets it for the tests; nobody's program has it.
+        command.env_remove("LD_LIBRARY_PATH");
+        Ok(Self { name, command, folder, alone })
+    }
+
+    /// With more arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// With a variable of the environment.
+    #[must_use]
+    pub fn set(mut self, variable: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(variable, value);
+        self
+    }
+
+    /// Runs it to its end and reads its profiles.
+    ///
+    /// # Errors
+    /// If it cannot be started, does not end, or leaves something that is no profile.
+    pub fn run(self) -> Result<Run> {
+        self.run_watched(|_| {})
+    }
+
+    /// The same; `watch` is called over and over while it runs, with its process id.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_watched(self, mut watch: impl FnMut(u32)) -> Result<Run> {
+        let Self { name, command, folder, alone } = self;
+        let mut tasks = Tasks::default();
+        let outcome = rig::run_watched(command, LIMIT, |pid| {
+            tasks.look(pid);
+            watch(pid);
+        })
+        .with_context(|| name.clone())?;
+        drop(alone);
+        Run::read(name, folder, outcome, tasks)
+    }
+}

@@ -1,0 +1,96 @@
+//! A profile as rows of names, which is what tests ask about.
+
+use model::ThreadState;
+use profile::{Profile, Values};
+
+/// One sample of a profile, with all its names.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Display names of the frames, leaf first.
+    pub frames: Vec<String>,
+    /// The thread's id; 0 if unknown.
+    pub tid: u32,
+    /// The thread's name; may be empty.
+    pub thread: String,
+    /// What the thread was doing.
+    pub state: Option<ThreadState>,
+    /// The sums.
+    pub values: Values,
+}
+
+impl Row {
+    /// Whether a frame's name holds that text.
+    #[must_use]
+    pub fn has(&self, part: &str) -> bool {
+        self.frames.iter().any(|frame| frame.contains(part))
+    }
+
+    /// Whether the thread was in one of these states.
+    #[must_use]
+    pub fn is_in(&self, states: &[ThreadState]) -> bool {
+        self.state.is_some_and(|state| states.contains(&state))
+    }
+}
+
+/// All rows of a profile.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// In the profile's order.
+    pub rows: Vec<Row>,
+}
+
+impl View {
+    /// The rows of a profile.
+    #[must_use]
+    pub fn of_profile(profile: &Profile) -> Self {
+        let name = |frame| profile.function_of(frame).map_or("?", |f| profile.text(f.name));
+        let row = |sample: &profile::Sample| Row {
+            frames: profile.stack(sample.stack).map(|frame| name(frame).to_owned()).collect(),
+            tid: sample.thread.map_or(0, |thread| thread.tid),
+            thread: sample.thread.map_or("", |thread| profile.text(thread.name)).to_owned(),
+            state: sample.state,
+            values: sample.values,
+        };
+        Self { rows: profile.samples.iter().map(row).collect() }
+    }
+
+    /// The sums of the rows that are wanted.
+    pub fn of(&self, wanted: impl Fn(&Row) -> bool) -> Values {
+        let mut sum = Values::default();
+        self.rows.iter().filter(|row| wanted(row)).for_each(|row| sum.add(row.values));
+        sum
+    }
+
+    /// The sums of the rows of a thread.
+    #[must_use]
+    pub fn thread(&self, tid: u32) -> Values {
+        self.of(|row| row.tid == tid)
+    }
+
+    /// The sums of all rows.
+    #[must_use]
+    pub fn total(&self) -> Values {
+        self.of(|_| true)
+    }
+
+    /// The rows with the largest values, as text; for a failure's message.
+    #[must_use]
+    pub fn top(&self, rows: usize) -> String {
+        const FRAMES: usize = 12;
+        let mut sorted: Vec<&Row> = self.rows.iter().collect();
+        sorted.sort_by_key(|row| std::cmp::Reverse((row.values.cpu_ns, row.values.wall_ns)));
+        let line = |row: &&Row| {
+            let Values { count, cpu_ns, wall_ns } = row.values;
+            let [cpu, wall] = [cpu_ns, wall_ns].map(|ns| ns as f64 / 1e6);
+            let state = row.state.map_or("-", ThreadState::name);
+            let shown = row.frames.len().min(FRAMES);
+            let more = if shown < row.frames.len() { " < …" } else { "" };
+            let frames = row.frames.get(..shown).unwrap_or_default().join(" < ");
+            format!(
+                "{count:6} samples {cpu:9.1} ms cpu {wall:9.1} ms wall {state:8} {:?} ({}) {frames}{more}\n",
+                row.thread, row.tid
+            )
+        };
+        sorted.iter().take(rows).map(line).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! CPU time goes to the methods that used it: known splits, whatever the interval; a loop without a
+//! place where the runtime could stop it; work that repeats at the sampling interval.
+
+use anyhow::Result;
+use e2e::{Run, Session, on_both};
+use profile::Values;
+use rig::RuntimeVersion;
+
+/// How far the sum of a thread's CPU time may be off its own measurement.
+const FRACTION: f64 = 0.02;
+
+/// A run of `split`.
+#[derive(Clone, Copy)]
+struct Split {
+    share: &'static str,
+    seconds: &'static str,
+    sampler: &'static str,
+    interval: &'static str,
+    pattern: &'static [&'static str],
+}
+
+/// The run that others differ from.
+const HALVES: Split =
+    Split { share: "50", seconds: "4", sampler: "timer", interval: "10ms", pattern: &[] };
+
+#[test]
+fn half_and_half_at_any_interval() -> Result<()> {
+    on_both(|version| {
+        ["2ms", "10ms", "50ms"]
+            .into_iter()
+            .try_for_each(|interval| check(version, Split { interval, ..HALVES }))
+    })
+}
+
+/// The methods take turns in step with the thread's CPU clock, nine milliseconds and one: a timer
+/// that expired every ten milliseconds exactly would always find the same one.
+#[test]
+fn work_in_step_with_the_sampler() -> Result<()> {
+    const IN_STEP: Split = Split { share: "90", seconds: "9", pattern: &["--in-step"], ..HALVES };
+    on_both(|version| check(version, IN_STEP))
+}
+
+#[test]
+fn one_in_ten() -> Result<()> {
+    on_both(|version| check(version, Split { share: "90", interval: "5ms", ..HALVES }))
+}
+
+#[test]
+fn one_in_a_hundred() -> Result<()> {
+    on_both(|version| check(version, Split { share: "99", interval: "5ms", ..HALVES }))
+}
+
+#[test]
+fn one_in_ten_by_scanning() -> Result<()> {
+    const SCANNED: Split = Split { share: "90", sampler: "scan", interval: "5ms", ..HALVES };
+    on_both(|version| check(version, SCANNED))
+}
+
+fn check(version: RuntimeVersion, split: Split) -> Result<()> {
+    let Split { share, seconds, sampler, interval, pattern } = split;
+    let test = format!("split-{share}-{sampler}-{interval}{}", pattern.concat());
+    let Some(session) = Session::new(&test, "split", version)? else { return Ok(()) };
+    let run = session
+        .args(["--share", share, "--seconds", seconds])
+        .args(pattern)
+        .set("CORPROF_SAMPLER", sampler)
+        .set("CORPROF_CPU_INTERVAL", interval)
+        .run()?;
+    let parts = [
+        ("Corprof.TestApps.Split.MethodA(", run.number("cpu_a_ns")?),
+        ("Corprof.TestApps.Split.MethodB(", run.number("cpu_b_ns")?),
+    ];
+    check_parts(&run, parts)
+}
+
+#[test]
+fn a_loop_without_a_safepoint() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("leaf", "leaf", version)? else { return Ok(()) };
+        let run = session
+            .args(["--share", "70", "--seconds", "5"])
+            .set("CORPROF_CPU_INTERVAL", "5ms")
+            .run()?;
+        let parts = [
+            ("Corprof.TestApps.Leaf.HotLeaf(", run.number("cpu_leaf_ns")?),
+            ("Corprof.TestApps.Leaf.WithCalls(", run.number("cpu_calls_ns")?),
+        ];
+        check_parts(&run, parts)
+    })
+}
+
+/// Two methods, with the CPU time that the program measured in each.
+fn check_parts(run: &Run, [first, second]: [(&str, u64); 2]) -> Result<()> {
+    let mut checks = run.checks();
+    let [one, other]: [Values; 2] =
+        [first.0, second.0].map(|method| run.view.of(|row| row.has(method)));
+    let share = |one: u64, other: u64| one as f64 / (one + other).max(1) as f64;
+    let found = share(one.cpu_ns, other.cpu_ns);
+    let (truth, n) = (share(first.1, second.1), one.count + other.count);
+    if run.report.sampler == "scan" {
+        checks.share_of_uneven("the first method", found, truth, n);
+    } else {
+        checks.share("the first method", found, truth, n);
+    }
+    let tid = u32::try_from(run.number("tid")?)?;
+    let thread = run.view.thread(tid).cpu_ns;
+    checks.within("CPU of the thread", thread, run.number("thread_cpu_ns")?, FRACTION);
+    checks.roots(0.99);
+    checks.done()
+}
