@@ -121,12 +121,12 @@ fn is_blocked(state: Option<ThreadState>) -> bool {
 fn role(profile: &Profile, function: &Function) -> Role {
     let name = profile.text(function.name);
     match function.kind {
+        _ if plumbing::waits_for_work(name) => Role::WaitsForWork,
         Some(FrameKind::Native | FrameKind::Runtime) if name.starts_with('[') => Role::Module,
         Some(FrameKind::Native | FrameKind::Runtime) => Role::Native,
         Some(FrameKind::Synthetic) if EndReason::ALL.iter().any(|end| end.frame() == name) => {
             Role::End
         }
-        _ if plumbing::waits_for_work(name) => Role::WaitsForWork,
         _ if plumbing::passes_on(name) => Role::Plumbing,
         _ => Role::Method,
     }

@@ -36,7 +36,7 @@ const PASSING_ON: [&str; 28] = [
 
 /// Methods in which a thread waits for work, when it waits: the pool's workers and its helpers,
 /// the threads behind sockets, timers and file watchers, a console logger's queue.
-const WAITING_FOR_WORK: [&str; 12] = [
+const WAITING_FOR_WORK: [&str; 13] = [
     "Interop.Sys.WaitForSocketEvents(",
     "Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Infrastructure.Heartbeat.TimerLoop(",
     "Microsoft.Extensions.Logging.Console.ConsoleLoggerProcessor.",
@@ -49,6 +49,8 @@ const WAITING_FOR_WORK: [&str; 12] = [
     "System.Threading.PortableThreadPool.WorkerThread.WaitForSignal",
     "System.Threading.TimerQueue.TimerThread(",
     "System.Threading.UnmanagedThreadPoolWorkItem.",
+    // Native: the sockets' thread is known even where the walk ends here.
+    "SystemNative_WaitForSocketEvents",
 ];
 
 /// Whether a method only passes work on to others.
