@@ -10,7 +10,7 @@ pub fn width(text: &str) -> usize {
 }
 
 /// The name in at most that many columns: first without parameters, then without generic
-/// arguments, then without the beginning of the namespace; cut at its end if all that is not enough.
+/// arguments, then without the beginning of the namespace, and at last cut at its end.
 pub fn fit(name: &str, columns: usize) -> String {
     if width(name) <= columns {
         return name.to_owned();
