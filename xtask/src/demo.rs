@@ -65,8 +65,8 @@ const WORKLOADS: [Workload; 3] = [
         look: "Look for [libclrjit.so] in the first table: a short run of a large program is spent \
                to a good part in the just-in-time compiler; and for MethodCompiler and Binder in \
                the second, which are the compiler's own work.",
-        long: "10 to 30 s",
-        quick: "10 to 30 s",
+        long: "10 to 30 s on a machine that does nothing else",
+        quick: "10 to 30 s on a machine that does nothing else",
         command: |rig, _| rig.roslyn_compile_command(Net8),
         truth: |_| None,
     },
