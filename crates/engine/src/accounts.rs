@@ -13,7 +13,7 @@ use signal::record::ThreadRef;
 use signal::sample::{Sample, StackCopy};
 
 use crate::event::{BlockedStack, Event};
-use crate::symbolizer::Symbolizer;
+use crate::symbolizer::{Rewalked, Symbolizer};
 use crate::waits;
 
 /// The frame of time that no sample tells about.
@@ -144,10 +144,13 @@ impl Accounts {
         copy: Option<&StackCopy>,
     ) -> Walked {
         let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
-        if let Some((frames, end)) = self.symbolizer.rewalk(copy, frames, end) {
+        let rewalked = self.symbolizer.rewalk(copy, frames, end);
+        if !rewalked.as_ref().is_some_and(|rewalked| rewalked.whole) {
+            self.shared.count(Loss::GuessedFrame);
+        }
+        if let Some(Rewalked { frames, end, .. }) = rewalked {
             return Walked { frames: frames.into(), gap: None, end };
         }
-        self.shared.count(Loss::GuessedFrame);
         // A guess may have led astray.
         match frames.iter().position(|address| !self.symbolizer.is_code(*address)) {
             Some(astray) => {
@@ -233,7 +236,7 @@ impl Accounts {
         let copy = stack.copy.as_deref();
         let walked = self.walked_again(&stack.frames, stack.gap, stack.end, copy);
         #[cfg(feature = "oracle")]
-        self.oracle.blocked(thread, &walked.frames);
+        self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
         self.ends.add(walked.end, 1);
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
         let waits = walked.frames.iter().map(|frame| symbolizer.named(*frame, aggregate).wait);

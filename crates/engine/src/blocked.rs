@@ -74,6 +74,14 @@ impl BlockedReader {
             copy
         });
         let gap = self.frames.gap();
-        Looked::Blocked(BlockedStack { frames, gap, end: walked.end, call, copy })
+        Looked::Blocked(BlockedStack {
+            frames,
+            gap,
+            end: walked.end,
+            call,
+            copy,
+            #[cfg(feature = "oracle")]
+            cpu_clock_ns: cpu_ns,
+        })
     }
 }

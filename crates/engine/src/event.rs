@@ -26,6 +26,9 @@ pub struct BlockedStack {
     pub call: Option<u32>,
     /// The top of the stack's memory, if frames had to be guessed.
     pub copy: Option<Box<StackCopy>>,
+    /// The thread's CPU clock while it was read, in nanoseconds.
+    #[cfg(feature = "oracle")]
+    pub cpu_clock_ns: u64,
 }
 
 /// What happened.

@@ -47,6 +47,17 @@ pub struct Named {
     pub wait: Option<Wait>,
 }
 
+/// A stack that was walked again.
+#[derive(Clone, Debug)]
+pub struct Rewalked {
+    /// Its frames, leaf first.
+    pub frames: Box<[u64]>,
+    /// Why the walk ended.
+    pub end: EndReason,
+    /// Whether the copy held all of it; else its root end is as it was guessed.
+    pub whole: bool,
+}
+
 /// The names of a method, kept with its code.
 #[derive(Clone, Debug, Default)]
 struct Note {
@@ -149,7 +160,7 @@ impl Symbolizer {
         copy: &StackCopy,
         first: &[u64],
         first_end: EndReason,
-    ) -> Option<(Box<[u64]>, EndReason)> {
+    ) -> Option<Rewalked> {
         let Guess { start, frames_before } = copy.guess;
         let sure = first.get(..frames_before as usize)?;
         let ip = start.registers.ip;
@@ -175,11 +186,12 @@ impl Symbolizer {
             return match walked.end {
                 // Beyond the copy, if both walks were there at the same frame, the first goes on.
                 EndReason::OutsideStack => {
-                    continued(&known, first).map(|frames| (frames, first_end))
+                    let frames = continued(&known, first)?;
+                    Some(Rewalked { frames, end: first_end, whole: false })
                 }
                 // Too deep for one list: the first walk is kept, its guesses counted.
                 _ if frames.truncated() => None,
-                end => Some((known.into(), end)),
+                end => Some(Rewalked { frames: known.into(), end, whole: true }),
             };
         }
         None

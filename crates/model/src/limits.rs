@@ -5,11 +5,11 @@
 pub const FRAMES_MAX: usize = 512;
 /// Frames at the root end of a truncated stack: enough to see which request or thread it was.
 pub const ROOT_FRAMES_MAX: usize = 64;
-/// Words of stack copied with a sample that had to guess a frame: 4 KiB hold some thirty frames.
-pub const STACK_COPY_WORDS: usize = 512;
-/// Samples that can wait between the handlers and the engine. At 8 KiB each the ring is 8 MiB of
+/// Words of stack copied with a sample that had to guess a frame: 8 KiB hold some fifty frames.
+pub const STACK_COPY_WORDS: usize = 1024;
+/// Samples that can wait between the handlers and the engine. At 12 KiB each the ring is 6 MiB of
 /// address space, touched only as far as it fills.
-pub const RING_SLOTS: usize = 1024;
+pub const RING_SLOTS: usize = 512;
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.
 pub const THREADS_MAX: usize = 65_536;
 /// A thread name's length in bytes, UTF-8; longer ones are cut.

@@ -234,6 +234,11 @@ fn take_sample(
     unsafe {
         crate::oracle::ask(origin.context, &mut sample.oracle);
     }
+    #[cfg(feature = "oracle")]
+    {
+        sample.oracle.cpu_clock_ns = origin.cpu_clock_ns;
+        sample.oracle.native_leaf = tables.native.region(registers.ip).is_some();
+    }
     shared.kept.fetch_add(1, Ordering::Relaxed);
 }
 

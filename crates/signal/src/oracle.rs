@@ -14,6 +14,10 @@ pub const ORACLE_FRAMES: usize = 256;
 pub struct Answer {
     /// Its result; negative if it refused.
     pub result: i32,
+    /// The thread's CPU clock when the handler began, in nanoseconds.
+    pub cpu_clock_ns: u64,
+    /// Whether the thread was interrupted in native code.
+    pub native_leaf: bool,
     /// Managed frames.
     pub length: u32,
     /// Their instruction pointers, leaf first.
@@ -22,7 +26,13 @@ pub struct Answer {
 
 impl Default for Answer {
     fn default() -> Self {
-        Self { result: 0, length: 0, addresses: [0; ORACLE_FRAMES] }
+        Self {
+            result: 0,
+            cpu_clock_ns: 0,
+            native_leaf: false,
+            length: 0,
+            addresses: [0; ORACLE_FRAMES],
+        }
     }
 }
 

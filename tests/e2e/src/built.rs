@@ -26,15 +26,34 @@ pub fn built() -> Result<&'static Built> {
     built.as_ref().map_err(|message| anyhow!("{message}"))
 }
 
-fn build() -> Result<Built> {
+/// The agent that asks the runtime's own walker for a second opinion on each stack, in a folder of
+/// its own: it must never be taken for the other.
+///
+/// # Errors
+/// If it does not build.
+pub fn oracle() -> Result<PathBuf> {
+    let folder = target().join("oracle");
+    cargo(&["-p", "agent", "--features", "oracle", "--target-dir", &folder.to_string_lossy()])?;
+    let agent = folder.join("release/libcorprof.so");
+    ensure!(agent.is_file(), "cargo has built no {agent:?}");
+    Ok(agent)
+}
+
+fn cargo(what: &[&str]) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "-p", "agent", "-p", "cli"])
+        .args(["build", "--release", "--quiet"])
+        .args(what)
         .current_dir(workspace())
         .output()
         .context("cannot start cargo")?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the agent does not build:\n{errors}");
+    Ok(())
+}
+
+fn build() -> Result<Built> {
+    cargo(&["-p", "agent", "-p", "cli"])?;
     let folder = target().join("release");
     let built = Built { agent: folder.join("libcorprof.so"), corprof: folder.join("corprof") };
     for path in [&built.agent, &built.corprof] {

@@ -29,7 +29,7 @@ mod tasks;
 mod view;
 
 pub use alone::Alone;
-pub use built::{Built, built};
+pub use built::{Built, built, oracle};
 pub use checks::Checks;
 pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, on_both};
