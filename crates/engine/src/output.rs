@@ -114,4 +114,21 @@ mod tests {
         assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));
         fs::remove_dir_all(&base).expect("cleaned up");
     }
+
+    #[test]
+    fn a_link_in_the_way_is_not_followed() {
+        let base = std::env::temp_dir().join(format!("corprof-link-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("temporary folder");
+        let (other, hidden) = (base.join("other"), base.join(".a.pb.gz.tmp"));
+        fs::write(&other, "somebody's").expect("another file");
+        std::os::unix::fs::symlink(&other, &hidden).expect("a link");
+        let mut output = Output::new(base.clone());
+        assert!(matches!(output.write("a.pb.gz".to_owned(), vec![1]), Written::All));
+        // What a process of the same number left behind is no hindrance.
+        fs::write(&hidden, "half").expect("a file");
+        assert!(matches!(output.write("a.pb.gz".to_owned(), vec![2]), Written::All));
+        assert_eq!(fs::read(&other).expect("read"), b"somebody's");
+        assert_eq!(fs::read(base.join("a.pb.gz")).expect("read"), [2]);
+        fs::remove_dir_all(&base).expect("cleaned up");
+    }
 }

@@ -416,3 +416,29 @@ fn anonymous_name(module: &str) -> String {
 fn key_of(module: &Arc<Module>) -> usize {
     Arc::as_ptr(module).addr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(short: &[u64], long: &[u64], joined: Option<&[u64]>) {
+        assert_eq!(continued(short, long).as_deref(), joined, "{short:?} {long:?}");
+    }
+
+    #[test]
+    fn walks_are_joined_where_they_meet() {
+        check(&[1, 2, 3], &[1, 2, 3, 4, 5], Some(&[1, 2, 3, 4, 5]));
+        // The longer one had skipped a frame, or seen one too many.
+        check(&[1, 2, 3], &[1, 3, 4, 5], Some(&[1, 2, 3, 4, 5]));
+        check(&[1, 2, 3], &[1, 9, 2, 3, 4], Some(&[1, 2, 3, 4]));
+        // They never meet, or there is nothing beyond.
+        check(&[1, 2, 3], &[1, 4, 5], None);
+        check(&[1, 2, 3], &[1, 2, 3], None);
+        check(&[], &[1], None);
+        check(&[1], &[], None);
+        // A method that calls itself is there as often as it was.
+        check(&[1, 7, 7], &[1, 7, 7, 7, 7, 2], Some(&[1, 7, 7, 7, 7, 2]));
+        check(&[1, 7, 7, 7], &[1, 7, 7], None);
+    }
+}

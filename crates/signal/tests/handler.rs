@@ -7,6 +7,15 @@
     reason = "a test on the standard library, not code of a handler"
 )]
 #![cfg(not(loom))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::std_instead_of_core,
+    reason = "the crate's lints are for handlers, not for tests"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -264,11 +273,13 @@ fn send_foreign(code: c_int) {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     info.si_signo = PROFILING_SIGNAL;
     info.si_code = code;
+    // SAFETY: no argument, can't fail.
+    let own = unsafe { libc::getpid() };
     // SAFETY: the kernel reads one siginfo.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
-            libc::getpid(),
+            own,
             thread::own_id(),
             PROFILING_SIGNAL,
             &raw const info,

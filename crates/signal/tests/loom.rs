@@ -1,6 +1,15 @@
 //! The ring, the gate and the record under loom, which tries all orders in which threads can meet.
 //! `cargo xtask loom` runs it; in a normal build there is nothing here.
 #![cfg(loom)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::std_instead_of_core,
+    reason = "the crate's lints are for handlers, not for tests"
+)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 18] = [
+const NOT_FOR_HANDLERS: [&str; 19] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
@@ -20,6 +20,7 @@ const NOT_FOR_HANDLERS: [&str; 18] = [
     "record::set_timer",
     "record::tid",
     "record::to_value",
+    "ring::bytes_touched",
     "ring::fill",
     "ring::new",
     "ring::read",

@@ -1,4 +1,9 @@
 //! The walk over arrays as stacks and tables made by hand.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::std_instead_of_core,
+    reason = "the crate's lints are for handlers, not for tests"
+)]
 
 extern crate std;
 use super::*;
