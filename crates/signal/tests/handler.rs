@@ -1,11 +1,4 @@
 //! The handler as the kernel calls it: real signals and real timers, on threads of this process.
-#![allow(
-    clippy::std_instead_of_core,
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::expect_used,
-    reason = "a test on the standard library, not code of a handler"
-)]
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,

@@ -28,7 +28,8 @@ fn by_return_and_exit() -> Result<()> {
     })
 }
 
-/// The runtime aborts the process without a word to the profiler, so the last period is not written.
+/// The runtime aborts the process without a word to the profiler, so the last period is not
+/// written.
 #[test]
 fn by_a_crash() -> Result<()> {
     on_both(|version| {

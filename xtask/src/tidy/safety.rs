@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 19] = [
+const NOT_FOR_HANDLERS: [&str; 20] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
@@ -14,6 +14,7 @@ const NOT_FOR_HANDLERS: [&str; 19] = [
     "gate::open",
     "gate::shut",
     "handler::new",
+    "handler::set_record_of",
     "handler::set_shared",
     "record::close",
     "record::open",
