@@ -6,8 +6,8 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// Computes for --seconds N in a thread, and ends in one of the ways that programs end:
-/// --how return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and waits to
-/// be ended from outside.
+/// --how return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and waits
+/// to be ended from outside.
 /// </summary>
 static class Ends
 {

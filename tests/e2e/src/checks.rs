@@ -171,7 +171,8 @@ impl<'a> Checks<'a> {
 fn evidence(run: &Run) -> String {
     let comments = run.report.to_comments().join("\n  ");
     format!(
-        "the profiles: {}\nthe program's errors:\n{}\nthe report:\n  {comments}\nthe largest rows:\n{}",
+        "the profiles: {}\nthe program's errors:\n{}\nthe report:\n  {comments}\n\
+         the largest rows:\n{}",
         run.folder.display(),
         run.outcome.stderr,
         run.view.top(25)
