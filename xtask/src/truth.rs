@@ -163,7 +163,7 @@ const CLAIMS: [Claim; 17] = [
         what: "",
     },
     Claim {
-        text: "stacks are those of the runtime's own walker, frame by frame, in a program that waits",
+        text: "stacks are those of the runtime's own walker, frame by frame, where threads wait",
         bound: "≥99.9 %",
         kind: Kind::Same,
         test: "oracle",
@@ -336,8 +336,12 @@ impl Said {
 
     /// The measurement of a claim that is farthest off, and how many there are.
     fn worst(&self, claim: &Claim) -> (String, usize) {
-        let of_claim =
-            |one: &&Measurement| one.run.starts_with(claim.run) && one.text.starts_with(claim.what);
+        // Of the whole process only limits are known: it does more than its program can measure.
+        let of_claim = |one: &&Measurement| {
+            one.run.starts_with(claim.run)
+                && one.text.starts_with(claim.what)
+                && !one.text.starts_with("CPU of the pro")
+        };
         let numbers = self.measurements.iter().filter(of_claim);
         let numbers = numbers.filter_map(|one| Some((number(&one.text, claim.kind)?, one)));
         let badness = |number: f64| match claim.kind {
@@ -410,7 +414,7 @@ test by_a_crash ... FAILED
             "at 5, 10 and 50 ms | ±2 % | -1.50 % | 2 | `cpu_totals` |",
             "99 to 1 | 4 σ | -0.8 σ (0.9870 of 800 samples for 0.9900) | 1 | `cpu_shares` |",
             "in a program that waits | ≥99 % | **98.00 %** | 1 | `walks` |",
-            "frame by frame, in a program that waits | ≥99.9 % | 75.00 % (3 of 4) | 1 | `oracle` |",
+            "frame by frame, where threads wait | ≥99.9 % | 75.00 % (3 of 4) | 1 | `oracle` |",
             "its lifetime | ±2 % | not run | 0 | `wall` |",
             "reads the same numbers | holds | `go_reads_the_same` |",
             "as without the agent | DOES NOT HOLD | `by_a_crash` |",
