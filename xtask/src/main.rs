@@ -3,6 +3,7 @@
 
 mod closure;
 mod demo;
+mod interleave;
 mod product;
 mod setup;
 mod test;
@@ -16,6 +17,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
   test     everything that has to hold: format, lints, build, all tests; with a summary
@@ -30,6 +32,7 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("loom") => interleave::run(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),
         Some("truth") => truth::run(&arguments[1..]),

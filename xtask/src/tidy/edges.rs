@@ -28,8 +28,9 @@ const PRODUCT: [Allowed; 11] = [
     Allowed {
         name: "signal",
         own: &["model"],
+        own_in_tests: &["sys"],
+        outside: &[("loom", "its tests' atomics; under `--cfg loom` only, never in the host")],
         why_unsafe: Some("reads the interrupted thread's registers and stack"),
-        ..NOTHING
     },
     Allowed {
         name: "sys",
