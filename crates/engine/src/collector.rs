@@ -122,7 +122,6 @@ impl Collector {
         }
         self.settle();
         self.rotate();
-        self.state.stopped.store(true, Ordering::Release);
     }
 
     /// Waits for work, at most so long, and does it.

@@ -12,6 +12,9 @@ use crate::runtime::ModuleKey;
 /// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
 /// ten times a second.
 const WAITING_MAX: usize = 100_000;
+/// Stacks among them: each may hold a dozen KiB, and the collector may have to wait for the
+/// runtime.
+const STACKS_MAX: usize = 2_000;
 
 /// A thread's stack, read without a signal while it was blocked.
 #[derive(Debug)]
@@ -103,6 +106,7 @@ pub struct Inbox {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
+    stacks: usize,
     dropped: u64,
     urgent: bool,
 }
@@ -116,7 +120,10 @@ impl Inbox {
     /// Adds an event; drops it, counted, if far too many wait.
     pub fn post(&self, event: Event) {
         let mut waiting = self.lock();
-        if waiting.events.len() < WAITING_MAX {
+        let is_stack = matches!(event, Event::Blocked { .. });
+        let fits = !is_stack || waiting.stacks < STACKS_MAX;
+        if fits && waiting.events.len() < WAITING_MAX {
+            waiting.stacks = waiting.stacks.saturating_add(usize::from(is_stack));
             waiting.events.push(event);
         } else {
             waiting.dropped = waiting.dropped.saturating_add(1);
@@ -137,6 +144,7 @@ impl Inbox {
             .wait_timeout_while(self.lock(), timeout, |waiting| !waiting.urgent)
             .unwrap_or_else(PoisonError::into_inner);
         waiting.urgent = false;
+        waiting.stacks = 0;
         (std::mem::take(&mut waiting.events), std::mem::take(&mut waiting.dropped))
     }
 }
@@ -144,6 +152,18 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stack() -> BlockedStack {
+        BlockedStack {
+            frames: Box::default(),
+            gap: None,
+            end: EndReason::Root,
+            call: None,
+            copy: None,
+            #[cfg(feature = "oracle")]
+            cpu_clock_ns: 0,
+        }
+    }
 
     #[test]
     fn drops_are_counted() {
@@ -156,5 +176,15 @@ mod tests {
         assert_eq!((events.len(), dropped), (WAITING_MAX, 3));
         let (events, dropped) = inbox.take(Duration::ZERO);
         assert_eq!((events.len(), dropped), (0, 0));
+        // Stacks are large, so fewer of them wait; what is small has room all the same.
+        let thread = ThreadRef { index: 0, generation: 1 };
+        for _ in 0..2 {
+            for _ in 0..STACKS_MAX + 2 {
+                inbox.post(Event::Blocked { thread, stack: stack() });
+                inbox.post(Event::Waited { thread, wall_ns: 1 });
+            }
+            let (events, dropped) = inbox.take(Duration::ZERO);
+            assert_eq!((events.len(), dropped), (2 * STACKS_MAX + 2, 2));
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! The profiler as a whole: started once, stopped once.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use config::Config;
+use model::Loss;
 use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
 use signal::handler::{Shared, on_signal, set_shared};
 use signal::record::Record;
@@ -104,8 +106,6 @@ impl Profiler {
             stopped: AtomicBool::new(false),
         };
         profiler.spawn_ticker(&config)?;
-        // Should anything below fail, nobody else would end it.
-        let ticker_state = Arc::clone(&ticker);
         #[cfg(feature = "oracle")]
         let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
         let runtime_version = runtime.version();
@@ -130,8 +130,14 @@ impl Profiler {
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
         let collector = Collector::new(parts);
-        thread::spawn("corprof-collect", move || collector.run())
-            .inspect_err(|_| ticker_state.stop.store(true, Ordering::Release))
+        let state = Arc::clone(&profiler.collector);
+        let run = move || {
+            guarded(shared, &registry, || collector.run());
+            state.stopped.store(true, Ordering::Release);
+        };
+        thread::spawn("corprof-collect", run)
+            // The other thread would run on for nobody.
+            .inspect_err(|_| profiler.ticker.stop.store(true, Ordering::Release))
             .map_err(StartError::Thread)?;
         shared.gate.open();
         Ok(profiler)
@@ -154,7 +160,9 @@ impl Profiler {
             scan_interval_ns: nanos(config.cpu_interval),
             wall_interval_ns,
         };
-        thread::spawn("corprof-tick", move || ticker.run()).map_err(StartError::Thread)
+        let registry = Arc::clone(&self.registry);
+        thread::spawn("corprof-tick", move || guarded(shared, &registry, || ticker.run()))
+            .map_err(StartError::Thread)
     }
 
     /// The list of threads, for the runtime's callbacks.
@@ -171,7 +179,7 @@ impl Profiler {
 
     /// Counts a panic that was caught at the border.
     pub fn panicked(&self) {
-        self.shared.count(model::Loss::CaughtPanic);
+        self.shared.count(Loss::CaughtPanic);
     }
 
     /// Stops: no signal any more, no handler inside, all time charged, the last profile written.
@@ -189,6 +197,16 @@ impl Profiler {
             self.log.error("the last profile was not written in time");
         }
         self.ticker.stop.store(true, Ordering::Release);
+    }
+}
+
+/// Runs the body of one of the profiler's threads. Should it panic, sampling ends: without either
+/// thread, signals would be for nothing, and what waits for it would pile up.
+fn guarded(shared: &Shared, registry: &Registry, body: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(body)).is_err() {
+        shared.count(Loss::CaughtPanic);
+        registry.stop();
+        shared.gate.shut();
     }
 }
 
@@ -238,4 +256,31 @@ fn install(shared: &'static Shared) -> Result<(), StartError> {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{events, lost, shared};
+    use crate::registry::ManagedId;
+
+    #[test]
+    fn a_panic_on_a_thread_of_ours_ends_the_sampling() {
+        let shared = shared(2, 2);
+        shared.gate.open();
+        let log = Log::new(config::LogLevel::Off, None);
+        let cpu = CpuSampler::new(None, Duration::ZERO, SIGNAL, log);
+        let inbox = Arc::new(Inbox::default());
+        let registry = Registry::new(shared, Arc::clone(&inbox), cpu);
+        guarded(shared, &registry, || registry.assigned(ManagedId(1), thread::own_id()));
+        assert_eq!(lost(shared, Loss::CaughtPanic), 0);
+        assert!(shared.gate.enter().is_some());
+        guarded(shared, &registry, || panic!("on purpose"));
+        assert_eq!(lost(shared, Loss::CaughtPanic), 1);
+        assert!(shared.gate.enter().is_none());
+        assert_eq!(shared.records[0].tid(), 0);
+        let count = events(&inbox).len();
+        registry.assigned(ManagedId(2), thread::own_id());
+        assert_eq!((count, events(&inbox).len()), (2, 0));
+    }
 }

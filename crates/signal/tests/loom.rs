@@ -51,9 +51,12 @@ fn read(ring: &Ring<Watched>) -> Option<u64> {
     ring.read(|value| value.with(|place| unsafe { *place }))
 }
 
-/// Writers of so many values each, beside a reader: what was not read was counted as lost, and each
-/// writer's values come in order.
-fn check_ring(slots: u64, writers: [u64; 2], switches: Option<usize>) {
+/// Writers of so many values each, and a reader that looks so often meanwhile: what was not read
+/// was counted as lost, and each writer's values come in order.
+///
+/// The reader is the last thread: loom remembers one load of an atomic at a time, so that a reader
+/// that comes first, and whose load the writers' own loads follow, would never be tried later.
+fn check_ring(slots: u64, writers: [u64; 2], reads: usize, switches: Option<usize>) {
     model(switches, move || {
         let ring = ring(slots);
         let threads = [0, 1].map(|id| {
@@ -61,10 +64,10 @@ fn check_ring(slots: u64, writers: [u64; 2], switches: Option<usize>) {
             let first = 100 * id as u64 + 1;
             thread::spawn(move || (first..first + count).map(|n| write(ring, n)).sum::<u64>())
         });
-        let mut seen = Vec::new();
-        seen.extend(read(ring));
-        seen.extend(read(ring));
+        let reader =
+            thread::spawn(move || (0..reads).filter_map(|_| read(ring)).collect::<Vec<u64>>());
         let lost: u64 = threads.into_iter().map(|thread| thread.join().expect("joined")).sum();
+        let mut seen = reader.join().expect("joined");
         while let Some(value) = read(ring) {
             seen.push(value);
         }
@@ -78,11 +81,32 @@ fn check_ring(slots: u64, writers: [u64; 2], switches: Option<usize>) {
 
 #[test]
 fn writers_and_a_reader_lose_nothing_uncounted() {
-    check_ring(2, [1, 1], None);
-    // The third finds the ring full, or a slot of the next round.
-    check_ring(2, [2, 1], Some(3));
-    check_ring(2, [2, 2], Some(2));
-    check_ring(4, [2, 1], Some(3));
+    check_ring(2, [1, 1], 1, Some(4));
+    check_ring(2, [1, 1], 2, Some(3));
+    // Further ones find the ring full, or a slot of the next round.
+    check_ring(2, [2, 1], 2, Some(2));
+    check_ring(2, [2, 2], 2, Some(2));
+    check_ring(4, [2, 1], 2, Some(2));
+}
+
+/// One of each: all orders, and a reader that is seen to come in time.
+#[test]
+fn a_reader_beside_a_writer_sees_whole_values() {
+    let early = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let witness = std::sync::Arc::clone(&early);
+    model(None, move || {
+        let ring = ring(2);
+        let writer = thread::spawn(move || (1..=3).map(|n| write(ring, n)).sum::<u64>());
+        let reader = thread::spawn(move || [read(ring), read(ring)]);
+        let seen = reader.join().expect("joined");
+        if seen[0].is_some() {
+            witness.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        let lost = writer.join().expect("joined");
+        let rest = std::iter::from_fn(|| read(ring)).count() as u64;
+        assert_eq!(seen.iter().flatten().count() as u64 + rest + lost, 3);
+    });
+    assert!(early.load(std::sync::atomic::Ordering::Relaxed), "a value was read early");
 }
 
 #[test]

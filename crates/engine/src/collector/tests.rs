@@ -96,7 +96,6 @@ fn it_ends_with_a_profile_though_the_ticker_is_dead() {
     sample(&collector, method(1), 10);
     state.stop.store(true, Ordering::Release);
     collector.run();
-    assert!(state.stopped.load(Ordering::Acquire));
     assert!(shared.ring.read(|_| ()).is_none(), "all samples were taken");
     let files: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
     assert_eq!(files.len(), 1);
