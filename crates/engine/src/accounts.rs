@@ -46,6 +46,9 @@ struct Account {
     blocked: Option<Place>,
     /// Values that came before its first sample.
     early: Vec<(ThreadState, Values)>,
+    /// Whether the registry has told of it. An account that a sample made, and that nobody tells
+    /// of, is that of a thread which had just ended: nobody will tell of its end either.
+    started: bool,
 }
 
 /// Which values are wanted.
@@ -117,13 +120,13 @@ impl Accounts {
         self.ends.add(walked.end, 1);
         let id = self.intern(&walked);
         let place = Place { walked, id: Some(id), state: ThreadState::Running };
-        let key = self.account(sample.thread, sample.tid).key;
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
         self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
-        self.add(key, id, ThreadState::Running, values);
         let account = self.account(sample.thread, sample.tid);
         account.ran = Some(place);
-        for (state, values) in std::mem::take(&mut account.early) {
+        let key = account.key;
+        let early = std::mem::take(&mut account.early);
+        for (state, values) in early.into_iter().chain([(ThreadState::Running, values)]) {
             self.add(key, id, state, values);
         }
     }
@@ -144,7 +147,11 @@ impl Accounts {
         copy: Option<&StackCopy>,
     ) -> Walked {
         let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
-        let rewalked = self.symbolizer.rewalk(copy, frames, end);
+        // What lacks its middle can't be joined to another walk of it.
+        let rewalked = match gap {
+            None => self.symbolizer.rewalk(copy, frames, end),
+            Some(_) => None,
+        };
         if !rewalked.as_ref().is_some_and(|rewalked| rewalked.whole) {
             self.shared.count(Loss::GuessedFrame);
         }
@@ -152,7 +159,7 @@ impl Accounts {
             return Walked { frames: frames.into(), gap: None, end };
         }
         // A guess may have led astray.
-        match frames.iter().position(|address| !self.symbolizer.is_code(*address)) {
+        match frames.iter().position(|address| !self.symbolizer.know(*address)) {
             Some(astray) => {
                 let frames = frames.get(..astray).unwrap_or_default().into();
                 Walked { frames, gap: gap.filter(|gap| *gap < astray), end: EndReason::NoRule }
@@ -164,9 +171,7 @@ impl Accounts {
     /// Charges what an event says.
     pub fn event(&mut self, event: Event) {
         match event {
-            Event::Started { thread, tid } => {
-                self.account(thread, tid);
-            }
+            Event::Started { thread, tid } => self.account(thread, tid).started = true,
             Event::Named { thread, name } => {
                 if let Some(account) = self.threads.get(&thread) {
                     self.aggregate.thread_name(account.key, &name);
@@ -193,6 +198,7 @@ impl Accounts {
     pub fn take(&mut self, period: Period) -> (Profile, EndCounts, u64) {
         let mut threads = std::mem::take(&mut self.threads);
         threads.values_mut().for_each(|account| self.settle_early(account));
+        threads.retain(|_, account| account.started);
         self.threads = threads;
         #[cfg(feature = "oracle")]
         self.oracle.report();
@@ -211,10 +217,13 @@ impl Accounts {
 
     fn account(&mut self, thread: ThreadRef, tid: u32) -> &mut Account {
         self.threads.entry(thread).or_insert_with(|| Account {
-            key: ThreadKey { tid, generation: thread.generation },
+            // The index too: a number that is used again may get another record, at the same
+            // generation.
+            key: ThreadKey { tid, generation: thread.index.rotate_left(16) ^ thread.generation },
             ran: None,
             blocked: None,
             early: Vec::new(),
+            started: false,
         })
     }
 
@@ -346,6 +355,7 @@ impl Accounts {
         for (index, address) in walked.frames.iter().enumerate() {
             if walked.gap == Some(index) {
                 frames.push(self.aggregate.synthetic_frame(EndReason::Truncated.frame()));
+                (last_anonymous, last_funclet) = (None, None);
             }
             let named = self.symbolizer.named(*address, &mut self.aggregate);
             if last_funclet == Some(named.frame) && !named.funclet {
@@ -364,3 +374,6 @@ impl Accounts {
         self.aggregate.stack(frames)
     }
 }
+
+#[cfg(test)]
+mod tests;

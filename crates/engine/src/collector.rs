@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use config::Config;
 use model::Loss;
+use model::limits::RING_SLOTS;
 use profile::{Period, Profile, SelfReport};
 use signal::handler::Shared;
 use sys::clock;
@@ -127,18 +128,26 @@ impl Collector {
     /// Waits for work, at most so long, and does it.
     fn collect(&mut self, timeout: Duration) {
         let (events, dropped) = self.inbox.take(timeout);
-        // Threads must be known before their samples: hence events first. A sample that comes with
-        // no thread makes its own entry.
-        for event in events {
+        // Threads must be known before their samples, and ended after them: what the ring holds now
+        // came before these ends. The same goes for code that is unloaded.
+        let is_end = |event: &Event| matches!(event, Event::Ended { .. } | Event::Unloaded { .. });
+        let (ends, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_end);
+        for event in others {
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
             }
             self.accounts.event(event);
         }
+        // Not more than fit, so that events have their turn however fast samples come.
+        for _ in 0..RING_SLOTS {
+            if self.shared.ring.read(|sample| self.accounts.sample(sample)).is_none() {
+                break;
+            }
+        }
+        ends.into_iter().for_each(|event| self.accounts.event(event));
         for _ in 0..dropped {
             self.shared.count(Loss::EventsFull);
         }
-        while self.shared.ring.read(|sample| self.accounts.sample(sample)).is_some() {}
         self.accounts.refresh();
     }
 
@@ -242,3 +251,6 @@ impl Collector {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

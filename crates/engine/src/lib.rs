@@ -10,6 +10,8 @@ mod blocked;
 mod collector;
 mod cpu;
 mod event;
+#[cfg(test)]
+mod fake;
 mod log;
 mod methods;
 #[cfg(feature = "oracle")]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 use sys::memory::copy_own;
@@ -55,12 +56,14 @@ impl MethodTable {
 #[derive(Clone, Debug)]
 pub struct Methods<N> {
     runs: BTreeMap<u64, Known<N>>,
+    /// Those that any code is known of: most dynamic methods go without ever having been seen.
+    modules: FxHashSet<ModuleKey>,
     changed: bool,
 }
 
 impl<N> Default for Methods<N> {
     fn default() -> Self {
-        Self { runs: BTreeMap::new(), changed: false }
+        Self { runs: BTreeMap::new(), modules: FxHashSet::default(), changed: false }
     }
 }
 
@@ -72,8 +75,9 @@ impl<N: Clone> Methods<N> {
         (address < known.end).then_some((*start, known))
     }
 
-    /// Learns a method's code.
-    pub fn learn(&mut self, code: &Code, note: &N) {
+    /// Learns a method's code. Returns whether there was other code before.
+    pub fn learn(&mut self, code: &Code, note: &N) -> bool {
+        let mut replaced = false;
         let tier0_m = || code.siblings.iter().find_map(|start| framed_m(*start));
         for (start, end) in &code.ranges {
             let bytes = read_code(*start, *end);
@@ -84,8 +88,9 @@ impl<N: Clone> Methods<N> {
             let steps = method.steps.iter().filter_map(|step| {
                 u32::try_from(step.offset).ok().map(|offset| (offset, step.rule))
             });
-            self.insert(*start, *end, Some(code.module), steps.collect(), note);
+            replaced |= self.insert(*start, *end, Some(code.module), steps.collect(), note);
         }
+        replaced
     }
 
     /// Learns that there is no method at an address: a stub, which pushes nothing.
@@ -108,9 +113,9 @@ impl<N: Clone> Methods<N> {
         module: Option<ModuleKey>,
         steps: Vec<(u32, Rule)>,
         note: &N,
-    ) {
+    ) -> bool {
         if start >= end {
-            return;
+            return false;
         }
         // Whatever was there before is stale: the memory has been given to this code since.
         let stale: Vec<u64> = self
@@ -120,21 +125,24 @@ impl<N: Clone> Methods<N> {
             .take_while(|(_, known)| known.end > start)
             .map(|(start, _)| *start)
             .collect();
-        for old in stale {
-            self.runs.remove(&old);
+        for old in &stale {
+            self.runs.remove(old);
         }
+        self.modules.extend(module);
         let funclets = funclets_start(start, end, &steps);
         self.runs.insert(start, Known { end, module, funclets, steps, note: note.clone() });
         self.changed = true;
+        !stale.is_empty()
     }
 
     /// Forgets a module's code. Returns whether there was any.
     pub fn forget(&mut self, module: ModuleKey) -> bool {
-        let before = self.runs.len();
-        self.runs.retain(|_, known| known.module != Some(module));
-        let forgot = self.runs.len() != before;
-        self.changed |= forgot;
-        forgot
+        let known = self.modules.remove(&module);
+        if known {
+            self.runs.retain(|_, known| known.module != Some(module));
+            self.changed = true;
+        }
+        known
     }
 
     /// Changes all notes.
@@ -182,7 +190,7 @@ impl<N: Clone> Methods<N> {
         N: 'a,
     {
         let mut table = MethodTable::default();
-        let mut numbers = rustc_hash::FxHashMap::default();
+        let mut numbers = FxHashMap::default();
         for (start, known) in runs {
             let rows_start = u32::try_from(table.rows.len()).unwrap_or(u32::MAX);
             for (offset, rule) in &known.steps {
@@ -224,3 +232,6 @@ fn read_code(start: u64, end: u64) -> Vec<u8> {
     bytes.truncate(read);
     bytes
 }
+
+#[cfg(test)]
+mod tests;

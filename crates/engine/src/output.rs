@@ -71,10 +71,12 @@ fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::create_dir_all(folder)?;
     let hidden = folder.join(format!(".{name}.tmp"));
+    // What an earlier process of that number left; or a link that somebody else laid there, in a
+    // folder that all may write to, to have us write elsewhere: hence a new file or none.
+    let _left = fs::remove_file(&hidden);
     let result = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&hidden)
         .and_then(|mut file| file.write_all(bytes))
@@ -110,6 +112,23 @@ mod tests {
         let names: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
         assert_eq!(names.len(), UNWRITTEN_PROFILES_MAX + 1);
         assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));
+        fs::remove_dir_all(&base).expect("cleaned up");
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_not_followed() {
+        let base = std::env::temp_dir().join(format!("corprof-link-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("temporary folder");
+        let (other, hidden) = (base.join("other"), base.join(".a.pb.gz.tmp"));
+        fs::write(&other, "somebody's").expect("another file");
+        std::os::unix::fs::symlink(&other, &hidden).expect("a link");
+        let mut output = Output::new(base.clone());
+        assert!(matches!(output.write("a.pb.gz".to_owned(), vec![1]), Written::All));
+        // What a process of the same number left behind is no hindrance.
+        fs::write(&hidden, "half").expect("a file");
+        assert!(matches!(output.write("a.pb.gz".to_owned(), vec![2]), Written::All));
+        assert_eq!(fs::read(&other).expect("read"), b"somebody's");
+        assert_eq!(fs::read(base.join("a.pb.gz")).expect("read"), [2]);
         fs::remove_dir_all(&base).expect("cleaned up");
     }
 }

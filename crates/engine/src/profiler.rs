@@ -3,11 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use config::Config;
-use model::limits::{RING_SLOTS, THREADS_MAX};
+use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
 use signal::handler::{Shared, on_signal, set_shared};
 use signal::record::Record;
 use signal::ring::{Ring, Slot};
@@ -104,6 +104,8 @@ impl Profiler {
             stopped: AtomicBool::new(false),
         };
         profiler.spawn_ticker(&config)?;
+        // Should anything below fail, nobody else would end it.
+        let ticker_state = Arc::clone(&ticker);
         #[cfg(feature = "oracle")]
         let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
         let runtime_version = runtime.version();
@@ -128,7 +130,9 @@ impl Profiler {
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
         let collector = Collector::new(parts);
-        thread::spawn("corprof-collect", move || collector.run()).map_err(StartError::Thread)?;
+        thread::spawn("corprof-collect", move || collector.run())
+            .inspect_err(|_| ticker_state.stop.store(true, Ordering::Release))
+            .map_err(StartError::Thread)?;
         shared.gate.open();
         Ok(profiler)
     }
@@ -211,16 +215,18 @@ fn make_shared() -> io::Result<&'static Shared> {
     for (index, slot) in slots.iter_mut().enumerate() {
         slot.set_index(index as u64);
     }
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(records, Ring::new(slots))));
-    set_shared(shared);
-    Ok(shared)
+    // SAFETY: an atomic number of zero bytes is valid.
+    let by_tid: &'static [AtomicU32] = unsafe { pages::map_zeroed::<AtomicU32>(TIDS_MAX)? };
+    Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))
 }
 
 /// Installs the handler, unless the signal is somebody else's.
-fn install(shared: &Shared) -> Result<(), StartError> {
+fn install(shared: &'static Shared) -> Result<(), StartError> {
     if let Disposition::Handler(_) = disposition::current(SIGNAL).map_err(StartError::Handler)? {
         return Err(StartError::SignalTaken);
     }
+    // Only now: the other code may be a profiler of ours, whose handler works with its own state.
+    set_shared(shared);
     // SAFETY: the handler reaches only the signal crate (checked in the linked library), and the
     // library is never unloaded.
     let before = unsafe { disposition::install(SIGNAL, on_signal) }.map_err(StartError::Handler)?;

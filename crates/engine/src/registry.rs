@@ -91,7 +91,10 @@ impl Registry {
 
     /// A thread exists. Its system thread may not be known yet.
     pub fn created(&self, id: ManagedId) {
-        self.lock().entries.entry(id).or_default();
+        let mut threads = self.lock();
+        if !threads.stopped {
+            threads.entries.entry(id).or_default();
+        }
     }
 
     /// A thread's system thread is known: it is tracked from now on.
@@ -108,7 +111,9 @@ impl Registry {
             return;
         }
         let known = threads.entries.get(&id).and_then(|entry| entry.tracked.as_ref());
-        if known.is_some_and(|tracked| tracked.tid == tid) {
+        // A thread that another one told of is told of again by itself, which knows its stack.
+        let learns_stack = stack.is_some() && known.is_some_and(|known| !self.has_stack(known));
+        if known.is_some_and(|known| known.tid == tid) && !learns_stack {
             return;
         }
         self.end(&mut threads, id);
@@ -122,6 +127,7 @@ impl Registry {
         let seen = if cpu_ns <= THREAD_START_CPU_NS_MAX { 0 } else { cpu_ns };
         let generation = record.open(tid, stack_start, stack_end, seen);
         let thread = ThreadRef { index, generation };
+        self.shared.set_record_of(tid, Some(index));
         let watch = self.cpu.watch(thread, tid, self.shared);
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
@@ -133,11 +139,19 @@ impl Registry {
         entry.tracked = Some(Tracked { thread, tid, watch });
     }
 
+    fn has_stack(&self, tracked: &Tracked) -> bool {
+        let record = self.shared.records.get(tracked.thread.index as usize);
+        record.is_some_and(|record| record.stack() != (0, 0))
+    }
+
     /// A thread has a name.
     pub fn named(&self, id: ManagedId, mut name: String) {
         let end = name.floor_char_boundary(THREAD_NAME_BYTES_MAX);
         name.truncate(end);
         let mut threads = self.lock();
+        if threads.stopped {
+            return;
+        }
         let entry = threads.entries.entry(id).or_default();
         if let Some(tracked) = &entry.tracked {
             self.inbox.post(Event::Named { thread: tracked.thread, name: name.clone() });
@@ -160,8 +174,8 @@ impl Registry {
         // In this order: no signal is made any more, those under way are stale, and only then is
         // the rest read, so that no time is counted twice.
         drop(watch);
-        record.close();
-        let seen_ns = record.cpu_seen_ns();
+        let seen_ns = record.close();
+        self.shared.set_record_of(tid, None);
         // A clock that lies behind the mark is another thread's, which got the number since.
         let cpu_ns = clock::thread_cpu_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
         let rest_ns = cpu_ns.saturating_sub(seen_ns);
@@ -200,3 +214,6 @@ impl Threads {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

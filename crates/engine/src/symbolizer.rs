@@ -179,8 +179,13 @@ impl Symbolizer {
             let methods = self.methods.small_table(&known);
             let tables = Tables { managed: methods.view(), ..self.publisher.current() };
             let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
-            known = sure.iter().copied().chain(frames.iter()).collect();
+            let again = sure.iter().copied().chain(frames.iter()).collect();
+            let before = std::mem::replace(&mut known, again);
             if walked.guess.is_some() {
+                // The same frames once more: there is nothing left to learn.
+                if known == before {
+                    return None;
+                }
                 continue;
             }
             return match walked.end {
@@ -197,20 +202,13 @@ impl Symbolizer {
         None
     }
 
-    /// Whether an address lies in code, as far as anybody knows.
-    pub fn is_code(&mut self, address: u64) -> bool {
-        if self.cache.contains_key(&address) || self.native.module(address).is_some() {
+    /// Whether an address lies in code, as far as anybody knows; learns it, if it is managed.
+    pub fn know(&mut self, address: u64) -> bool {
+        if self.native.module(address).is_some() || self.methods.at(address).is_some() {
             return true;
         }
-        self.know(address);
+        self.learn(address);
         self.methods.at(address).is_some()
-    }
-
-    /// Learns the managed code at an address, unless it is known.
-    fn know(&mut self, address: u64) {
-        if self.native.module(address).is_none() && self.methods.at(address).is_none() {
-            self.learn(address);
-        }
     }
 
     /// Whether two addresses are an exception handler and the method that called it.
@@ -240,10 +238,13 @@ impl Symbolizer {
         if let Some(named) = self.cache.get(&address) {
             return *named;
         }
-        let module = self.native.module(address).cloned();
-        let named = match module {
+        let named = match self.native.module(address).cloned() {
             Some(module) => self.native_frame(&module, address, aggregate),
-            None => self.managed_frame(address, aggregate),
+            None => match self.managed_frame(address, aggregate) {
+                Some(named) => named,
+                // Not kept: it may be code when it is seen again.
+                None => return self.plain(NOT_CODE, FrameKind::Synthetic, aggregate),
+            },
         };
         if self.cache.len() >= CACHED_ADDRESSES_MAX {
             self.cache.clear();
@@ -263,7 +264,7 @@ impl Symbolizer {
         let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
         let symbol = symbol.map(|symbol| symbol.name.to_owned());
         let anonymous = symbol.is_none();
-        let name = symbol.unwrap_or_else(|| format!("[{}]", module.name()));
+        let name = symbol.unwrap_or_else(|| anonymous_name(&module.name()));
         let id = self.native_module(module, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name,
@@ -288,17 +289,14 @@ impl Symbolizer {
         })
     }
 
-    fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Named {
+    fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Option<Named> {
         self.know(address);
-        let known = self.methods.at(address).map(|(_, known)| known);
-        let funclet = known.is_some_and(|known| address >= known.funclets);
-        let Some(note) = self.methods.note_at(address) else {
-            return self.plain(NOT_CODE, FrameKind::Synthetic, aggregate);
-        };
-        if let Some(named) = note.named {
-            return Named { funclet, ..named };
+        let (_, known) = self.methods.at(address)?;
+        let funclet = address >= known.funclets;
+        if let Some(named) = known.note.named {
+            return Some(Named { funclet, ..named });
         }
-        let name = Arc::clone(&note.name);
+        let name = Arc::clone(&known.note.name);
         let module = self.managed_module(&name.module, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name.display,
@@ -314,7 +312,7 @@ impl Symbolizer {
         if let Some(note) = self.methods.note_at(address) {
             note.named = Some(named);
         }
-        named
+        Some(named)
     }
 
     fn managed_module(&mut self, file: &str, aggregate: &mut Aggregate) -> Option<ModuleId> {
@@ -366,7 +364,9 @@ impl Symbolizer {
         };
         let note = Note { named: None, name: Arc::new(name) };
         match code {
-            Some(code) => self.methods.learn(&code, &note),
+            // Other code was there before: its addresses mean something else now.
+            Some(code) if self.methods.learn(&code, &note) => self.cache.clear(),
+            Some(_) => {}
             None if self.executable.holds(address) => self.methods.learn_stub(address, &note),
             None => {}
         }
@@ -376,9 +376,12 @@ impl Symbolizer {
 /// A walk that was cut short, carried on by another one of the same stack that met it.
 fn continued(short: &[u64], long: &[u64]) -> Option<Box<[u64]>> {
     let last = short.last()?;
-    let rest = long.iter().skip_while(|address| *address != last).skip(1);
-    let joined: Vec<u64> = short.iter().chain(rest).copied().collect();
-    (joined.len() > short.len()).then(|| joined.into())
+    // A method that calls itself has the same address many times: as often in both.
+    let times = short.iter().filter(|address| *address == last).count();
+    let mut places = long.iter().enumerate().filter(|(_, address)| *address == last);
+    let (met, _) = places.nth(times.checked_sub(1)?)?;
+    let rest = long.get(met.checked_add(1)?..)?;
+    (!rest.is_empty()).then(|| [short, rest].concat().into())
 }
 
 /// The executable memory of this process, to tell the runtime's stubs from addresses that are none.
@@ -404,7 +407,38 @@ impl Executable {
     }
 }
 
+/// The frame of native functions without a name; the kernel's `[vdso]` has its brackets already.
+fn anonymous_name(module: &str) -> String {
+    if module.starts_with('[') { module.to_owned() } else { format!("[{module}]") }
+}
+
 /// Tells modules of the current list apart.
 fn key_of(module: &Arc<Module>) -> usize {
     Arc::as_ptr(module).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(short: &[u64], long: &[u64], joined: Option<&[u64]>) {
+        assert_eq!(continued(short, long).as_deref(), joined, "{short:?} {long:?}");
+    }
+
+    #[test]
+    fn walks_are_joined_where_they_meet() {
+        check(&[1, 2, 3], &[1, 2, 3, 4, 5], Some(&[1, 2, 3, 4, 5]));
+        // The longer one had skipped a frame, or seen one too many.
+        check(&[1, 2, 3], &[1, 3, 4, 5], Some(&[1, 2, 3, 4, 5]));
+        check(&[1, 2, 3], &[1, 9, 2, 3, 4], Some(&[1, 2, 3, 4]));
+        // They never meet, or there is nothing beyond.
+        check(&[1, 2, 3], &[1, 4, 5], None);
+        check(&[1, 2, 3], &[1, 2, 3], None);
+        check(&[], &[1], None);
+        check(&[1], &[], None);
+        // A method that calls itself is there as often as it was.
+        check(&[1, 7, 7], &[1, 7, 7, 7, 7, 2], Some(&[1, 7, 7, 7, 7, 2]));
+        check(&[1, 7, 7, 7], &[1, 7, 7], None);
+    }
 }

@@ -37,6 +37,45 @@ const UNEXPLAINED_NS: u64 = 1_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
 const MOVES_MAX: u32 = 3;
 
+/// What a visit asks about a thread; a test answers from its own world.
+pub trait Kernel {
+    /// Monotonic nanoseconds.
+    fn now_ns(&mut self) -> u64;
+    /// The thread's CPU clock; `None` once it has ended.
+    fn cpu_ns(&mut self, tid: u32) -> Option<u64>;
+    /// Its run-queue delay; `None` once it has ended, or if the kernel doesn't count.
+    fn delay_ns(&mut self, tid: u32) -> Option<u64>;
+    /// How often it has given up the processor by itself.
+    fn voluntary_switches(&mut self, tid: u32) -> Option<u64>;
+    /// Where it is, given its CPU clock of just now.
+    fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked;
+}
+
+/// The kernel that there is.
+pub struct Linux(BlockedReader);
+
+impl Kernel for Linux {
+    fn now_ns(&mut self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    fn cpu_ns(&mut self, tid: u32) -> Option<u64> {
+        clock::thread_cpu_ns(tid)
+    }
+
+    fn delay_ns(&mut self, tid: u32) -> Option<u64> {
+        SchedStat::read(tid).map(|stat| stat.delay_ns)
+    }
+
+    fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
+        voluntary_switches(tid)
+    }
+
+    fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
+        self.0.look(thread, tid, cpu_ns)
+    }
+}
+
 /// A thread as the wall sampler sees it.
 struct WallThread {
     tid: u32,
@@ -59,10 +98,10 @@ struct WallThread {
 }
 
 /// The wall sampler.
-pub struct WallSampler {
+pub struct WallSampler<K = Linux> {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
-    reader: BlockedReader,
+    kernel: K,
     threads: FxHashMap<ThreadRef, WallThread>,
     due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
     tick_ns: u64,
@@ -79,10 +118,23 @@ impl WallSampler {
         tick_ns: u64,
         threads_per_tick: usize,
     ) -> Self {
+        let kernel = Linux(BlockedReader::new(shared));
+        Self::over(kernel, shared, inbox, tick_ns, threads_per_tick)
+    }
+}
+
+impl<K: Kernel> WallSampler<K> {
+    fn over(
+        kernel: K,
+        shared: &'static Shared,
+        inbox: Arc<Inbox>,
+        tick_ns: u64,
+        threads_per_tick: usize,
+    ) -> Self {
         Self {
             shared,
             inbox,
-            reader: BlockedReader::new(shared),
+            kernel,
             threads: FxHashMap::default(),
             due: BinaryHeap::new(),
             tick_ns,
@@ -93,7 +145,7 @@ impl WallSampler {
 
     /// Begins to account for a thread's time.
     pub fn add(&mut self, thread: ThreadRef, tid: u32, time_ns: u64, cpu_ns: u64) {
-        let delay_ns = SchedStat::read(tid).map_or(0, |stat| stat.delay_ns);
+        let delay_ns = self.kernel.delay_ns(tid).unwrap_or(0);
         let new = WallThread {
             tid,
             time_ns,
@@ -103,7 +155,7 @@ impl WallSampler {
             has_stack: false,
             owed_ns: 0,
             moves: 0,
-            switches: voluntary_switches(tid),
+            switches: self.kernel.voluntary_switches(tid),
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
@@ -122,13 +174,17 @@ impl WallSampler {
 
     /// Visits the threads that are due, at most `threads_per_tick`.
     pub fn tick(&mut self) {
-        let now_ns = clock::monotonic_ns();
-        for _ in 0..self.threads_per_tick {
-            if self.next_due_ns().is_none_or(|due_ns| due_ns > now_ns) {
-                break;
-            }
-            let Some(Reverse((_, thread))) = self.due.pop() else { break };
+        let now_ns = self.kernel.now_ns();
+        let mut visited = 0;
+        while visited < self.threads_per_tick
+            && self.next_due_ns().is_some_and(|due_ns| due_ns <= now_ns)
+            && let Some(Reverse((_, thread))) = self.due.pop()
+        {
+            // A thread that has ended takes no visit from one that lives: were it counted, a
+            // service that starts threads faster than they are visited would only look at dead
+            // ones, in a list that grows.
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
+            visited = visited.saturating_add(1);
             let next_ns = self.visit(thread, &mut wall);
             self.threads.insert(thread, wall);
             self.due.push(Reverse((next_ns, thread)));
@@ -160,10 +216,10 @@ impl WallSampler {
     /// Accounts for a thread's time since its last visit; returns when to visit it again.
     fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
         self.samples = self.samples.saturating_add(1);
-        let now_ns = clock::monotonic_ns();
+        let now_ns = self.kernel.now_ns();
         let soon_ns = now_ns.saturating_add(self.tick_ns);
         // A thread that has just ended: its end is on its way, with the right clock.
-        let Some(cpu_ns) = clock::thread_cpu_ns(wall.tid) else { return soon_ns };
+        let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
         if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
@@ -172,7 +228,7 @@ impl WallSampler {
                 distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
             return now_ns.saturating_add(distance_ns);
         }
-        let looked = self.reader.look(thread, wall.tid, cpu_ns);
+        let looked = self.kernel.look(thread, wall.tid, cpu_ns);
         match &looked {
             Looked::Moved | Looked::Unreadable => {
                 let moved = matches!(looked, Looked::Moved);
@@ -191,8 +247,14 @@ impl WallSampler {
     }
 
     /// Moves a thread's marks to now. Returns how long it waited in between.
-    fn elapse(&self, thread: ThreadRef, wall: &mut WallThread, now_ns: u64, cpu_ns: u64) -> u64 {
-        let delay_ns = SchedStat::read(wall.tid).map_or(wall.delay_ns, |stat| stat.delay_ns);
+    fn elapse(
+        &mut self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        now_ns: u64,
+        cpu_ns: u64,
+    ) -> u64 {
+        let delay_ns = self.kernel.delay_ns(wall.tid).unwrap_or(wall.delay_ns);
         let elapsed_ns = now_ns.saturating_sub(wall.time_ns);
         let off_cpu_ns = elapsed_ns.saturating_sub(cpu_ns.saturating_sub(wall.cpu_ns));
         // The kernel counts a delay when it ends, so it may have begun before the last visit.
@@ -208,7 +270,7 @@ impl WallSampler {
 
     /// Charges a wait by where the thread is now.
     fn charge(
-        &self,
+        &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
         wait_ns: u64,
@@ -216,7 +278,7 @@ impl WallSampler {
         now_ns: u64,
     ) {
         let Looked::Blocked(stack) = looked else {
-            if wall.was_preempted(wait_ns) {
+            if wall.was_preempted(wait_ns, &mut self.kernel) {
                 self.inbox.post(Event::Delayed { thread, wall_ns: wait_ns });
             } else {
                 wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
@@ -242,12 +304,13 @@ impl WallSampler {
 
 impl WallThread {
     /// Whether a running thread's wait was none: it has not given up the processor by itself.
-    fn was_preempted(&mut self, wait_ns: u64) -> bool {
+    fn was_preempted(&mut self, wait_ns: u64, kernel: &mut impl Kernel) -> bool {
         // The count is asked for only when it matters: it costs more than all else of a visit.
         if wait_ns < UNEXPLAINED_NS || self.blocked_since_ns.is_some() {
             return false;
         }
-        let before = std::mem::replace(&mut self.switches, voluntary_switches(self.tid));
+        let now = kernel.voluntary_switches(self.tid);
+        let before = std::mem::replace(&mut self.switches, now);
         before.is_some() && before == self.switches
     }
 
@@ -259,3 +322,6 @@ impl WallThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,9 @@
 //! runs or will run any code past the gate. **Freeing**: memory that was unpublished before
 //! `inside` was seen as 0 is referred to by no handler, since each one enters before it loads the
 //! pointer. Both need one order of all these operations, hence `SeqCst` throughout.
+//! `tests/loom.rs` tries all orders.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 const SHUT: u32 = 1 << 31;
 
@@ -24,7 +25,7 @@ impl Default for Gate {
 impl Gate {
     /// A gate that is shut.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self(AtomicU32::new(SHUT))
     }
 

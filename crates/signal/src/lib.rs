@@ -15,5 +15,6 @@ pub mod record;
 pub mod ring;
 pub mod rule;
 pub mod sample;
+mod sync;
 pub mod table;
 pub mod walk;

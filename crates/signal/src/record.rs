@@ -1,10 +1,15 @@
 //! The thread record: what a handler knows of its thread, in memory that is never freed or moved.
 //!
-//! Who touches what: the registry (under its lock) writes a record when a thread comes or goes; the
-//! thread's own handler moves `cpu_seen_ns`; everybody else reads. A record is retired by changing
-//! its generation, so that a signal that was under way finds that it no longer concerns it.
+//! Who touches what: the registry (under its lock) writes a record when a thread comes or goes;
+//! the thread's own handler moves `cpu_seen_ns`; everybody else reads. A record is retired by
+//! taking its thread's id off it, and its next user has another generation, so that a signal that
+//! was under way finds that it no longer concerns it.
+//!
+//! CPU time is carried once: by the sample that moves the mark, or by whoever closes the record. A
+//! handler may be past its check when another thread closes the record, so the two meet at the
+//! mark: closing takes it away, and a handler that comes too late carries nothing.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Names a record: its index, and which of its users is meant. Fits a signal's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +38,9 @@ impl ThreadRef {
     }
 }
 
+/// The mark of a record that is closed: no clock ever gets there.
+const CLOSED: u64 = u64::MAX;
+
 /// One thread.
 #[repr(align(64))]
 #[derive(Default)]
@@ -41,7 +49,8 @@ pub struct Record {
     tid: AtomicU32,
     stack_start: AtomicU64,
     stack_end: AtomicU64,
-    /// The thread's CPU clock at its last kept sample, in nanoseconds.
+    /// The mark: the thread's CPU clock at its last kept sample, in nanoseconds; `CLOSED` if the
+    /// time is no longer the handler's to carry.
     cpu_seen_ns: AtomicU64,
     /// The thread's CPU timer, plus one; 0 if it has none.
     timer: AtomicU32,
@@ -67,9 +76,20 @@ impl Record {
         next
     }
 
-    /// Takes the record back: signals under way for its thread are stale from now on.
-    pub fn close(&self) {
+    /// Takes the record back: signals under way for its thread are stale from now on. Returns up to
+    /// where on the thread's CPU clock samples carry its time; the rest is the caller's.
+    pub fn close(&self) -> u64 {
         self.tid.store(0, Ordering::Release);
+        self.cpu_seen_ns.swap(CLOSED, Ordering::AcqRel)
+    }
+
+    /// The number of its current user, or of the last one.
+    ///
+    /// # Signal safety
+    /// Reads an atomic.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Whether the record belongs to that thread, in that life.
@@ -97,21 +117,20 @@ impl Record {
         (self.stack_start.load(Ordering::Relaxed), self.stack_end.load(Ordering::Relaxed))
     }
 
-    /// The thread's CPU clock at its last kept sample, in nanoseconds.
+    /// The CPU time since the last kept sample, for the sample at hand to carry: the mark moves to
+    /// `now_ns`. 0 if the record was closed meanwhile.
     ///
     /// # Signal safety
-    /// Reads an atomic.
+    /// Two atomic operations.
     #[must_use]
-    pub fn cpu_seen_ns(&self) -> u64 {
-        self.cpu_seen_ns.load(Ordering::Relaxed)
-    }
-
-    /// Moves the mark of what CPU time has been accounted for.
-    ///
-    /// # Signal safety
-    /// Writes an atomic.
-    pub fn set_cpu_seen_ns(&self, cpu_ns: u64) {
-        self.cpu_seen_ns.store(cpu_ns, Ordering::Relaxed);
+    pub fn take_cpu_ns(&self, now_ns: u64) -> u64 {
+        let seen_ns = self.cpu_seen_ns.load(Ordering::Relaxed);
+        if seen_ns >= now_ns {
+            return 0;
+        }
+        let moved =
+            self.cpu_seen_ns.compare_exchange(seen_ns, now_ns, Ordering::AcqRel, Ordering::Relaxed);
+        if moved.is_ok() { now_ns.saturating_sub(seen_ns) } else { 0 }
     }
 
     /// Tells the handler which timer to set anew after each sample, and when it was first due.

@@ -17,8 +17,8 @@
 //! interrupted by another of ours on the same thread, and if it were, the inner one would take
 //! another position; nobody waits for anybody.
 
+use crate::sync::{AtomicU64, Ordering};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use model::Loss;
 
@@ -50,7 +50,7 @@ pub struct Claim<'a, T> {
 
 impl<T> Slot<T> {
     /// A slot at rest; `index` is its place in the ring.
-    pub const fn new(index: u64, value: T) -> Self {
+    pub fn new(index: u64, value: T) -> Self {
         Self { sequence: AtomicU64::new(index), value: UnsafeCell::new(value) }
     }
 
@@ -61,9 +61,10 @@ impl<T> Slot<T> {
 }
 
 impl<T> Ring<T> {
-    /// A ring over slots made by `Slot::new` with their index; their number is a power of two.
+    /// A ring over slots made by `Slot::new` with their index; their number is a power of two, and
+    /// at least 2: in a ring of one, "full" and "free for the next round" would be the same number.
     #[must_use]
-    pub const fn new(slots: &'static [Slot<T>]) -> Self {
+    pub fn new(slots: &'static [Slot<T>]) -> Self {
         Self { slots, tail: AtomicU64::new(0), head: AtomicU64::new(0) }
     }
 

@@ -294,3 +294,6 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
 fn offset_by(base: u64, offset: i32) -> u64 {
     base.wrapping_add_signed(i64::from(offset))
 }
+
+#[cfg(test)]
+mod tests;

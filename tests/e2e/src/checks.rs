@@ -88,8 +88,8 @@ impl<'a> Checks<'a> {
         self.that(status.code() == Some(code), format!("the program ended with {status}"));
     }
 
-    /// What holds for every profile: it is there, its numbers agree with each other, and nothing went
-    /// wrong inside.
+    /// What holds for every profile: it is there, its numbers agree with each other, and nothing
+    /// went wrong inside.
     pub fn sound(&mut self) {
         let run = self.run;
         self.that(!run.profiles.is_empty(), "no profile was written");

@@ -28,8 +28,9 @@ const PRODUCT: [Allowed; 11] = [
     Allowed {
         name: "signal",
         own: &["model"],
+        own_in_tests: &["sys"],
+        outside: &[("loom", "its tests' atomics; under `--cfg loom` only, never in the host")],
         why_unsafe: Some("reads the interrupted thread's registers and stack"),
-        ..NOTHING
     },
     Allowed {
         name: "sys",
@@ -88,7 +89,6 @@ const PRODUCT: [Allowed; 11] = [
             ("anstyle", "colours"),
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
-            ("comfy-table", "tables as wide as the terminal"),
             ("nix", "signals to the child, its exit state, /proc"),
             ("serde_json", "--json"),
             ("terminal_size", "the terminal's width"),

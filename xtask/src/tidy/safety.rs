@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 18] = [
+const NOT_FOR_HANDLERS: [&str; 20] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
@@ -14,12 +14,14 @@ const NOT_FOR_HANDLERS: [&str; 18] = [
     "gate::open",
     "gate::shut",
     "handler::new",
+    "handler::set_record_of",
     "handler::set_shared",
     "record::close",
     "record::open",
     "record::set_timer",
     "record::tid",
     "record::to_value",
+    "ring::bytes_touched",
     "ring::fill",
     "ring::new",
     "ring::read",

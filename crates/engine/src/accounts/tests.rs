@@ -1,0 +1,441 @@
+//! Who is charged: samples and events in, a profile's sums out.
+
+use std::sync::Arc;
+
+use profile::{Limits, ThreadKey};
+use signal::arch::Registers;
+use signal::walk::{Guess, Start};
+
+use super::*;
+use crate::fake::{METHOD_BYTES, METHODS, Random, Table, lost, method, shared, thread};
+use crate::publish::Publisher;
+use crate::runtime::ModuleKey;
+
+const BOTH: Wanted = Wanted { cpu: true, wall: true };
+const T: ThreadRef = thread(0, 1);
+
+struct Books {
+    accounts: Accounts,
+    table: Arc<Table>,
+}
+
+impl Books {
+    fn new(wanted: Wanted) -> Self {
+        let shared = shared(1, 2);
+        let table = Arc::new(Table::of(8));
+        let runtime: Arc<dyn crate::runtime::Runtime> = table.clone();
+        #[cfg(feature = "oracle")]
+        let oracle = crate::oracle::Oracle::new(
+            Arc::clone(&runtime),
+            crate::log::Log::new(config::LogLevel::Off, None),
+        );
+        let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
+        let accounts = Accounts::new(
+            shared,
+            wanted,
+            symbolizer,
+            #[cfg(feature = "oracle")]
+            oracle,
+        );
+        Self { accounts, table }
+    }
+
+    /// Other bounds, before anything is in the books.
+    fn bound(&mut self, limits: Limits) {
+        self.accounts.aggregate = Aggregate::new(limits);
+        self.accounts.unsampled = self.accounts.aggregate.synthetic_frame(UNSAMPLED);
+    }
+
+    fn start(&mut self, thread: ThreadRef) {
+        self.accounts.event(Event::Started { thread, tid: 7 });
+    }
+
+    fn sample(&mut self, thread: ThreadRef, frames: &[u64], cpu_ns: u64) {
+        self.accounts.sample(&sample(thread, frames, cpu_ns));
+    }
+
+    fn wait(&mut self, thread: ThreadRef, wall_ns: u64) {
+        self.accounts.event(Event::Waited { thread, wall_ns });
+    }
+
+    fn block(&mut self, thread: ThreadRef, frames: &[u64]) {
+        let stack = BlockedStack {
+            frames: frames.into(),
+            gap: None,
+            end: EndReason::Root,
+            call: Some(230),
+            copy: None,
+            #[cfg(feature = "oracle")]
+            cpu_clock_ns: 0,
+        };
+        self.accounts.event(Event::Blocked { thread, stack });
+    }
+
+    /// Ends the period. Its rows, sorted: `leaf<caller … state: count cpu wall`.
+    fn take(&mut self) -> Vec<String> {
+        let (profile, _, _) = self.accounts.take(Period::default());
+        let mut rows: Vec<String> = profile
+            .samples
+            .iter()
+            .map(|sample| {
+                let name = |frame| {
+                    let function = profile.function_of(frame).expect("a function");
+                    short(profile.text(function.name))
+                };
+                let stack: Vec<String> = profile.stack(sample.stack).map(name).collect();
+                let state = sample.state.map_or("", ThreadState::name);
+                let Values { count, cpu_ns, wall_ns } = sample.values;
+                format!("{} {state}: {count} {cpu_ns} {wall_ns}", stack.join("<"))
+            })
+            .collect();
+        rows.sort();
+        rows
+    }
+
+    fn take_total(&mut self) -> Values {
+        self.accounts.take(Period::default()).0.total()
+    }
+}
+
+/// `M2` for the name of method 2 of the table, `M` for one of elsewhere.
+fn short(name: &str) -> String {
+    let number = name.strip_prefix('M').and_then(|rest| rest.strip_suffix("()"));
+    match number.and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+        Some(address) if address >= METHODS => format!("M{}", (address - METHODS) / METHOD_BYTES),
+        Some(_) => "M".to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+fn sample(thread: ThreadRef, frames: &[u64], cpu_ns: u64) -> Sample {
+    let mut sample = Sample { thread, tid: 7, cpu_ns, ..Sample::default() };
+    frames.iter().for_each(|frame| sample.frames.push(*frame));
+    sample
+}
+
+#[test]
+fn values_of_before_go_to_the_first_sample() {
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 3 });
+    books.wait(T, 10);
+    books.wait(T, 20);
+    books.accounts.event(Event::Delayed { thread: T, wall_ns: 5 });
+    books.sample(T, &[method(1) + 4, method(2) + 4], 100);
+    // What comes later goes there too, until it is seen elsewhere.
+    books.accounts.event(Event::Delayed { thread: T, wall_ns: 1 });
+    assert_eq!(
+        books.take(),
+        ["M1<M2 runnable: 0 0 6", "M1<M2 running: 1 103 103", "M1<M2 waiting: 0 0 30"]
+    );
+    books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 4 });
+    assert_eq!(books.take(), ["M1<M2 running: 0 4 4"], "known over the end of a period");
+}
+
+#[test]
+fn values_without_a_sample_go_where_it_was_blocked_or_nowhere() {
+    let mut books = Books::new(BOTH);
+    for end in [false, true] {
+        books.start(T);
+        books.wait(T, 10);
+        books.block(T, &[method(1)]);
+        books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 3 });
+        if end {
+            books.accounts.event(Event::Ended { thread: T });
+        }
+        // The first round's stack is still known in the second.
+        let first = if end { "sleeping: 0 0 10" } else { "waiting: 0 0 10" };
+        assert_eq!(books.take(), ["M1 running: 0 3 3".to_owned(), format!("M1 {first}")]);
+    }
+    assert!(books.accounts.threads.is_empty());
+    books.start(T);
+    books.wait(T, 10);
+    books.accounts.event(Event::Ended { thread: T });
+    assert_eq!(books.take(), ["[unsampled] waiting: 0 0 10"]);
+    // Nobody knows this one.
+    books.wait(T, 4);
+    books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 5 });
+    books.accounts.event(Event::Delayed { thread: T, wall_ns: 6 });
+    books.block(T, &[method(1)]);
+    books.accounts.event(Event::Named { thread: T, name: "nobody".to_owned() });
+    books.accounts.event(Event::Ended { thread: T });
+    assert_eq!(
+        books.take(),
+        ["[unsampled] runnable: 0 0 6", "[unsampled] running: 0 5 5", "[unsampled] waiting: 0 0 4"]
+    );
+    assert!(books.accounts.threads.is_empty());
+}
+
+#[test]
+fn waits_go_to_the_place_of_then() {
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    books.sample(T, &[method(0)], 1);
+    books.wait(T, 10);
+    books.block(T, &[method(1)]);
+    books.wait(T, 20);
+    books.sample(T, &[method(2)], 1);
+    books.wait(T, 40);
+    books.block(T, &[method(3)]);
+    books.wait(T, 80);
+    assert_eq!(
+        books.take(),
+        [
+            "M0 running: 1 1 1",
+            "M0 waiting: 0 0 10",
+            "M1 sleeping: 0 0 60",
+            "M2 running: 1 1 1",
+            "M3 sleeping: 0 0 80"
+        ]
+    );
+}
+
+#[test]
+fn only_what_is_wanted_is_kept() {
+    for (wanted, expected) in [
+        (BOTH, vec!["M1 running: 1 100 100", "M1 waiting: 0 0 10"]),
+        (Wanted { cpu: true, wall: false }, vec!["M1 running: 1 100 0"]),
+        (Wanted { cpu: false, wall: true }, vec!["M1 running: 0 0 100", "M1 waiting: 0 0 10"]),
+        (Wanted { cpu: false, wall: false }, vec![]),
+    ] {
+        let mut books = Books::new(wanted);
+        books.start(T);
+        books.sample(T, &[method(1)], 100);
+        books.wait(T, 10);
+        assert_eq!(books.take(), expected, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_sample_after_its_threads_end_leaves_no_account() {
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    books.accounts.event(Event::Ended { thread: T });
+    books.sample(T, &[method(1)], 5);
+    assert_eq!(books.take(), ["M1 running: 1 5 5"]);
+    assert!(books.accounts.threads.is_empty(), "nobody would ever end it");
+    // One that comes before its thread is told of stays.
+    books.sample(T, &[method(1)], 5);
+    books.start(T);
+    books.wait(T, 3);
+    assert_eq!(books.take(), ["M1 running: 1 5 5", "M1 waiting: 0 0 3"]);
+    assert_eq!(books.accounts.threads.len(), 1);
+}
+
+#[test]
+fn threads_with_one_number_are_told_apart() {
+    let mut books = Books::new(BOTH);
+    let lives = [thread(3, 1), thread(4, 1), thread(3, 2)];
+    for (n, life) in lives.into_iter().enumerate() {
+        books.start(life);
+        books.accounts.event(Event::Named { thread: life, name: format!("life {n}") });
+        books.sample(life, &[method(1)], 5);
+        books.accounts.event(Event::Ended { thread: life });
+    }
+    let (profile, _, _) = books.accounts.take(Period::default());
+    let threads = profile.samples.iter().map(|sample| sample.thread.expect("a thread"));
+    let mut names: Vec<&str> = threads.map(|thread| profile.text(thread.name)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["life 0", "life 1", "life 2"]);
+}
+
+/// Bytes of a method with a handler in it: `push rbp; mov rbp, rsp; pop rbp; ret`, and
+/// `push rbp; sub rsp, 16; add rsp, 16; pop rbp; ret`.
+const WITH_HANDLER: [u8; 17] = [
+    0x55, 0x48, 0x8b, 0xec, 0x5d, 0xc3, 0x55, 0x48, 0x83, 0xec, 0x10, 0x48, 0x83, 0xc4, 0x10, 0x5d,
+    0xc3,
+];
+
+#[test]
+fn handlers_and_nameless_functions_are_shown_once() {
+    let mut books = Books::new(BOTH);
+    let code = WITH_HANDLER.to_vec().leak();
+    let body = code.as_ptr() as u64;
+    books.table.add(2, body, body + code.len() as u64);
+    let handler = body + 8;
+    books.start(T);
+    let mut expect = |frames: &[u64], gap: Option<usize>, expected: &[&str]| {
+        let walked = Walked { frames: frames.into(), gap, end: EndReason::Root };
+        let id = books.accounts.intern(&walked);
+        let key = SampleKey { stack: id, thread: ThreadKey::NONE, state: None };
+        assert_eq!(
+            books.accounts.aggregate.add(&key, Values { count: 1, ..Values::default() }),
+            Added::Kept
+        );
+        let (profile, _, _) = books.accounts.take(Period::default());
+        let text = |frame| short(profile.text(profile.function_of(frame).expect("known").name));
+        let found: Vec<String> = profile.stack(profile.samples[0].stack).map(text).collect();
+        assert_eq!(found, expected, "{frames:x?}");
+    };
+    expect(&[handler, body + 1], None, &["M"]);
+    expect(&[body + 1, body + 2], None, &["M", "M"]);
+    expect(&[handler, handler, body + 1], None, &["M", "M"]);
+    // Called by the runtime, it is told apart.
+    expect(&[handler, method(1), body + 1], None, &["M", "M1", "M"]);
+    // What was lost between may have been anything.
+    expect(&[handler, body + 1], Some(1), &["M", "[truncated]", "M"]);
+    expect(&[handler, method(1), body + 1], Some(2), &["M", "M1", "[truncated]", "M"]);
+    expect(&[], None, &["[no frames]"]);
+    expect(&[0x10, method(1)], None, &["[not code]", "M1"]);
+}
+
+#[test]
+fn a_row_of_nameless_functions_is_shown_as_one() {
+    let mut books = Books::new(BOTH);
+    let ranges = sys::proc::executable_ranges();
+    // The last word of a code segment is no function's.
+    let (start, named) = {
+        let symbolizer = &mut books.accounts.symbolizer;
+        let aggregate = &mut books.accounts.aggregate;
+        let mut all = ranges.iter().flat_map(|(start, end)| [*start, end - 1]);
+        let found = all.find_map(|address| {
+            let named = symbolizer.named(address, aggregate);
+            named.anonymous.then_some((address, named.frame))
+        });
+        found.expect("some code in this process has no symbol")
+    };
+    let walked = |frames: &[u64]| Walked { frames: frames.into(), gap: None, end: EndReason::Root };
+    let once = books.accounts.aggregate.stack([named]);
+    assert_eq!(books.accounts.intern(&walked(&[start; 3])), once);
+    let apart = books.accounts.intern(&walked(&[start, method(1), start]));
+    assert_ne!(apart, once);
+    assert_ne!(books.accounts.intern(&walked(&[method(1), start])), apart);
+}
+
+/// A sample whose second frame was guessed, with its stack: frames of two words each, from there.
+fn guessed(frames: &[u64], words: &[u64]) -> Sample {
+    const STACK: u64 = 0x7000_0000;
+    let mut sample = sample(T, frames, 1);
+    sample.guessed = true;
+    let registers = Registers { ip: frames[1] + 1, sp: STACK, bp: Some(STACK) };
+    sample.copy.guess = Guess { start: Start { registers, exact: false }, frames_before: 1 };
+    sample.copy.stack_end = STACK + 8 * words.len() as u64;
+    let copied =
+        words.iter().map(|word| if (1..1000).contains(word) { STACK + 8 * word } else { *word });
+    sample.copy.words.iter_mut().zip(copied).for_each(|(place, word)| *place = word);
+    sample.copy.length = words.len() as u32;
+    sample
+}
+
+#[test]
+fn a_guess_is_walked_again_or_counted() {
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    // The methods of the table have no code in memory, hence no rows: a guess remains.
+    let frames = [method(0), method(1), method(2)];
+    books.accounts.sample(&guessed(&frames, &[2, method(2) + 1, 0, 0]));
+    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 1);
+    assert_eq!(books.take(), ["M0<M1<M2 running: 1 1 1"]);
+    // What was found by a guess and is no code is cut off, also when it was seen before.
+    let astray = [method(0), method(1), 0x10, method(2)];
+    for _ in 0..2 {
+        books.sample(T, &[0x10], 1);
+        books.accounts.sample(&guessed(&astray, &[2, 0x11, 0, 0]));
+        let rows = books.take();
+        assert_eq!(rows[0], "M0<M1<[no unwind rule] running: 1 1 1", "{rows:?}");
+    }
+    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 3);
+    // With rows, nothing is guessed: this method keeps a frame pointer.
+    let code = WITH_HANDLER.to_vec().leak();
+    let body = code.as_ptr() as u64;
+    books.table.add(2, body, body + code.len() as u64);
+    // Two words, then what it was called by, whose frame has rows too.
+    let words = [2, body + 5, 4, body + 5, 0, 0, 0];
+    books.accounts.sample(&guessed(&[method(0), body + 4, 0x10], &words));
+    assert_eq!(books.take(), ["M0<M<M<M running: 1 1 1"]);
+    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 3);
+}
+
+#[test]
+fn unloaded_methods_are_asked_for_again() {
+    let mut books = Books::new(BOTH);
+    books.sample(T, &[method(1)], 1);
+    assert_eq!(books.take(), ["M1 running: 1 1 1"]);
+    books.table.unload(1);
+    books.table.add(9, method(1) - 16, method(1) + 32);
+    books.sample(T, &[method(1)], 1);
+    assert_eq!(books.take(), ["M1 running: 1 1 1"], "nobody has said that it is gone");
+    books.accounts.event(Event::Unloaded { module: ModuleKey(1) });
+    books.sample(T, &[method(1)], 1);
+    assert_eq!(books.take(), ["M0 running: 1 1 1"], "the other's name, by its first address");
+}
+
+/// What a sequence of events is worth.
+fn add(sum: &mut Values, count: u64, cpu_ns: u64, wall_ns: u64) {
+    sum.add(Values { count, cpu_ns, wall_ns });
+}
+
+/// Bounds that are half used after a few stacks, so that each period ends with empty tables.
+const TIGHT: Limits = Limits { stacks: 12, ..Limits::HOST };
+
+#[test]
+fn places_are_known_again_after_the_tables_were_emptied() {
+    let mut books = Books::new(BOTH);
+    books.bound(TIGHT);
+    books.start(T);
+    books.sample(T, &[method(1), method(2), method(3), method(4)], 1);
+    books.block(T, &[method(5), method(6), method(7)]);
+    books.wait(T, 1);
+    for _ in 0..3 {
+        let rows = books.take();
+        assert!(rows.contains(&"M5<M6<M7 sleeping: 0 0 1".to_owned()), "{rows:?}");
+        books.wait(T, 1);
+        books.accounts.event(Event::Delayed { thread: T, wall_ns: 2 });
+    }
+    assert_eq!(
+        books.take(),
+        ["M1<M2<M3<M4 runnable: 0 0 2", "M5<M6<M7 sleeping: 0 0 1"],
+        "under their own names"
+    );
+}
+
+#[test]
+fn all_that_comes_in_goes_out_whatever_the_order() {
+    for limits in [Limits::HOST, TIGHT, Limits { samples: 3, ..Limits::HOST }] {
+        check_sums(limits);
+    }
+}
+
+fn check_sums(limits: Limits) {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut books = Books::new(BOTH);
+    books.bound(limits);
+    let (mut given, mut found) = (Values::default(), Values::default());
+    for _ in 0..20_000 {
+        let thread = thread(random.below(6) as u32, 1 + random.below(2) as u32);
+        let ns = random.below(1000);
+        let frames: Vec<u64> = (0..random.below(4)).map(|_| method(random.below(9))).collect();
+        match random.below(20) {
+            0 => books.start(thread),
+            1 => books.accounts.event(Event::Ended { thread }),
+            2 => books.accounts.event(Event::Named { thread, name: ns.to_string() }),
+            3..=6 => {
+                add(&mut given, 1, ns, ns);
+                books.sample(thread, &frames, ns);
+            }
+            7 => {
+                add(&mut given, 0, ns, ns);
+                books.accounts.event(Event::CpuRest { thread, cpu_ns: ns });
+            }
+            8..=10 => books.block(thread, &frames),
+            11..=14 => {
+                add(&mut given, 0, 0, ns);
+                books.wait(thread, ns);
+            }
+            15 => {
+                add(&mut given, 0, 0, ns);
+                books.accounts.event(Event::Delayed { thread, wall_ns: ns });
+            }
+            16 => {
+                let module = ModuleKey(random.below(3) as usize);
+                books.accounts.event(Event::Unloaded { module });
+            }
+            17 | 18 if random.below(10) == 0 => found.add(books.take_total()),
+            _ => books.accounts.refresh(),
+        }
+    }
+    found.add(books.take_total());
+    assert_eq!(found, given);
+    let full = lost(books.accounts.shared, Loss::AggregateFull) > 0;
+    assert_eq!(full, limits != Limits::HOST, "{limits:?}");
+}

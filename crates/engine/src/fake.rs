@@ -1,0 +1,115 @@
+//! What tests have in place of a runtime and of handlers: a table, and state that no handler sees.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use model::Loss;
+use signal::handler::Shared;
+use signal::record::{Record, ThreadRef};
+use signal::ring::{Ring, Slot};
+use signal::sample::Sample;
+
+use crate::event::{Event, Inbox};
+use crate::runtime::{Code, MethodName, ModuleKey, Runtime};
+
+/// Where methods of tests lie by default: the kernel maps nothing for a program there.
+pub const METHODS: u64 = 0xffff_9000_0000_0000;
+/// How far they lie apart.
+pub const METHOD_BYTES: u64 = 0x100;
+
+/// A runtime that answers from a table.
+#[derive(Default)]
+pub struct Table {
+    methods: Mutex<Vec<Code>>,
+    /// How often it was asked.
+    pub asked: AtomicUsize,
+}
+
+impl Table {
+    /// So many methods from `METHODS` on, of module 1.
+    pub fn of(count: u64) -> Self {
+        let table = Self::default();
+        (0..count).for_each(|n| table.add(1, method(n), method(n) + METHOD_BYTES));
+        table
+    }
+
+    /// Adds a method, which gets the name `M<its address>()`.
+    pub fn add(&self, module: usize, start: u64, end: u64) {
+        let ranges = vec![(start, end)];
+        let code = Code { module: ModuleKey(module), start, ranges, siblings: vec![] };
+        self.methods.lock().expect("not poisoned").push(code);
+    }
+
+    /// Takes a module's methods out.
+    pub fn unload(&self, module: usize) {
+        self.methods.lock().expect("not poisoned").retain(|code| code.module != ModuleKey(module));
+    }
+}
+
+/// The address of method `n` of `Table::of`.
+pub const fn method(n: u64) -> u64 {
+    METHODS + n * METHOD_BYTES
+}
+
+impl Runtime for Table {
+    fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let methods = self.methods.lock().expect("not poisoned");
+        let holds = |code: &&Code| code.ranges.iter().any(|(s, e)| (*s..*e).contains(&address));
+        let code = methods.iter().find(holds)?.clone();
+        let display = format!("M{:x}()", code.start);
+        let module = format!("{}.dll", code.module.0);
+        Some((code, Some(MethodName { raw: display.clone(), display, module })))
+    }
+
+    #[cfg(feature = "oracle")]
+    fn reported(&self, _address: u64) -> Option<usize> {
+        None
+    }
+
+    fn version(&self) -> String {
+        "Table 1.0".to_owned()
+    }
+}
+
+/// Handlers' state with so many records and a ring of so many slots.
+pub fn shared(records: usize, slots: u64) -> &'static Shared {
+    let records: Vec<Record> = (0..records).map(|_| Record::default()).collect();
+    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
+    Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))))
+}
+
+/// How often something was lost.
+pub fn lost(shared: &Shared, loss: Loss) -> u64 {
+    shared.losses[loss as usize].load(Ordering::Relaxed)
+}
+
+/// A thread's name.
+pub const fn thread(index: u32, generation: u32) -> ThreadRef {
+    ThreadRef { index, generation }
+}
+
+/// All events that wait.
+pub fn events(inbox: &Inbox) -> Vec<Event> {
+    let (events, dropped) = inbox.take(std::time::Duration::ZERO);
+    assert_eq!(dropped, 0);
+    events
+}
+
+/// A generator for tests (xorshift64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// The next number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}

@@ -1,0 +1,199 @@
+//! The thread list under callbacks in any order.
+
+use std::time::Duration;
+
+use config::{LogLevel, Sampler};
+
+use super::*;
+use crate::fake::{events, lost, shared};
+use crate::log::Log;
+
+/// Beyond the largest thread id that the kernel gives: nobody has it.
+const NOBODY: u32 = 5_000_000;
+
+fn registry(records: usize) -> Registry {
+    let log = Log::new(LogLevel::Off, None);
+    let cpu = CpuSampler::new(Some(Sampler::Scan), Duration::from_millis(10), 0, log);
+    Registry::new(shared(records, 2), Arc::default(), cpu)
+}
+
+/// Calls on threads: by number of the runtime's thread, of the system's.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Created(usize),
+    Assigned(usize, u32),
+    Named(usize, &'static str),
+    Destroyed(usize),
+    Stop,
+}
+use Call::{Assigned, Created, Destroyed, Named, Stop};
+
+fn call(registry: &Registry, call: Call) {
+    match call {
+        Created(id) => registry.created(ManagedId(id)),
+        Assigned(id, tid) => registry.assigned(ManagedId(id), NOBODY + tid),
+        Named(id, name) => registry.named(ManagedId(id), name.to_owned()),
+        Destroyed(id) => registry.destroyed(ManagedId(id)),
+        Stop => registry.stop(),
+    }
+}
+
+/// What the collector and the ticker hear, in a word each: `index.generation`.
+fn heard(registry: &Registry) -> (Vec<String>, Vec<String>) {
+    let name = |thread: &ThreadRef| format!("{}.{}", thread.index, thread.generation);
+    let event = |event: &Event| match event {
+        Event::Started { thread, tid } => format!("{} is {}", name(thread), tid - NOBODY),
+        Event::Named { thread, name: text } => format!("{} named {text}", name(thread)),
+        Event::CpuRest { thread, cpu_ns } => format!("{} rest {cpu_ns}", name(thread)),
+        other => panic!("{other:?}"),
+    };
+    let change = |change: &Change| match change {
+        Change::Started { thread, tid, scanned: true, .. } => {
+            format!("{} is {}", name(thread), tid - NOBODY)
+        }
+        Change::Ended { thread, .. } => format!("{} ended", name(thread)),
+        other => panic!("{other:?}"),
+    };
+    let events = events(&registry.inbox);
+    let changes = registry.take_changes();
+    (events.iter().map(event).collect(), changes.iter().map(change).collect())
+}
+
+/// Calls, and expects what the collector hears, and the ticker.
+#[track_caller]
+fn check(calls: &[Call], events: &[&str], changes: &[&str]) {
+    let registry = registry(4);
+    calls.iter().for_each(|one| call(&registry, *one));
+    let (heard_events, heard_changes) = heard(&registry);
+    assert_eq!(heard_events, events, "{calls:?}");
+    assert_eq!(heard_changes, changes, "{calls:?}");
+}
+
+#[test]
+fn callbacks_come_in_any_order() {
+    check(&[Created(1)], &[], &[]);
+    check(&[Created(1), Assigned(1, 7)], &["0.1 is 7"], &["0.1 is 7"]);
+    check(&[Assigned(1, 7), Created(1)], &["0.1 is 7"], &["0.1 is 7"]);
+    check(&[Assigned(1, 7), Assigned(1, 7)], &["0.1 is 7"], &["0.1 is 7"]);
+    let named = ["0.1 is 7", "0.1 named a"];
+    check(&[Named(1, "a"), Created(1), Assigned(1, 7)], &named, &["0.1 is 7"]);
+    check(&[Created(1), Named(1, "a"), Assigned(1, 7)], &named, &["0.1 is 7"]);
+    check(&[Created(1), Assigned(1, 7), Named(1, "a")], &named, &["0.1 is 7"]);
+    check(&[Named(1, "a"), Named(1, "b"), Destroyed(1)], &[], &[]);
+}
+
+#[test]
+fn threads_end_once() {
+    let ended = ["0.1 is 7", "0.1 rest 0"];
+    check(&[Assigned(1, 7), Destroyed(1)], &ended, &["0.1 is 7", "0.1 ended"]);
+    check(&[Assigned(1, 7), Destroyed(1), Destroyed(1)], &ended, &["0.1 is 7", "0.1 ended"]);
+    check(&[Assigned(1, 7), Destroyed(2)], &ended[..1], &["0.1 is 7"]);
+    check(&[Destroyed(1)], &[], &[]);
+    // The name goes with the thread.
+    check(
+        &[Named(1, "a"), Destroyed(1), Assigned(1, 7), Destroyed(1)],
+        &ended,
+        &["0.1 is 7", "0.1 ended"],
+    );
+    // Another system thread for the same one: the name stays, the record has another life.
+    check(
+        &[Named(1, "a"), Assigned(1, 7), Assigned(1, 8)],
+        &["0.1 is 7", "0.1 named a", "0.1 rest 0", "0.2 is 8", "0.2 named a"],
+        &["0.1 is 7", "0.1 ended", "0.2 is 8"],
+    );
+    // A number that the system uses again.
+    check(
+        &[Assigned(1, 7), Assigned(2, 8), Destroyed(1), Assigned(3, 7)],
+        &["0.1 is 7", "1.1 is 8", "0.1 rest 0", "0.2 is 7"],
+        &["0.1 is 7", "1.1 is 8", "0.1 ended", "0.2 is 7"],
+    );
+}
+
+#[test]
+fn nothing_is_tracked_after_the_stop() {
+    let registry = registry(4);
+    for one in [Assigned(1, 7), Assigned(2, 8), Created(3), Stop] {
+        call(&registry, one);
+    }
+    let (events, changes) = heard(&registry);
+    assert_eq!((events.len(), changes.len()), (4, 4));
+    assert!(registry.shared.records.iter().all(|record| record.tid() == 0));
+    for one in [Assigned(3, 9), Named(1, "a"), Created(4), Named(5, "b"), Destroyed(1), Stop] {
+        call(&registry, one);
+    }
+    assert_eq!(heard(&registry), (vec![], vec![]));
+    assert_eq!(registry.lock().entries.len(), 2, "2 and 3 were there before, 1 is gone");
+}
+
+#[test]
+fn more_threads_than_records_are_counted() {
+    const TOO_MANY: usize = 4_464;
+    let registry = registry(THREADS_MAX);
+    for id in 0..THREADS_MAX + TOO_MANY {
+        call(&registry, Assigned(id, u32::try_from(id).expect("small")));
+    }
+    assert_eq!(lost(registry.shared, Loss::TooManyThreads), TOO_MANY as u64);
+    let (events, changes) = heard(&registry);
+    assert_eq!((events.len(), changes.len()), (THREADS_MAX, THREADS_MAX));
+    // Those that had no record end without a word; one that ends gives its own to the next.
+    call(&registry, Destroyed(THREADS_MAX + 1));
+    call(&registry, Destroyed(5));
+    call(&registry, Assigned(THREADS_MAX + 2, 3));
+    assert_eq!(heard(&registry).0, ["5.1 rest 0", "5.2 is 3"]);
+    assert_eq!(lost(registry.shared, Loss::TooManyThreads), TOO_MANY as u64);
+}
+
+#[test]
+fn a_long_name_is_cut_between_characters() {
+    let registry = registry(1);
+    call(&registry, Assigned(1, 7));
+    registry.named(ManagedId(1), "ä".repeat(THREAD_NAME_BYTES_MAX));
+    let (events, _) = heard(&registry);
+    assert_eq!(events[1], format!("0.1 named {}", "ä".repeat(THREAD_NAME_BYTES_MAX / 2)));
+}
+
+#[test]
+fn a_threads_own_word_brings_its_stack() {
+    let registry = &registry(4);
+    let own = thread::own_id();
+    let record = |index: usize| &registry.shared.records[index];
+    // Told of by another thread, which can't know the stack; then by itself, once and again.
+    std::thread::scope(|scope| {
+        scope.spawn(|| registry.assigned(ManagedId(1), own));
+    });
+    assert_eq!(record(0).stack(), (0, 0));
+    registry.assigned(ManagedId(1), own);
+    let stack = thread::own_stack().expect("own stack");
+    assert_eq!(record(0).stack(), (stack.start, stack.end));
+    assert_eq!(record(0).tid(), own);
+    let count = registry.take_changes().len();
+    registry.assigned(ManagedId(1), own);
+    std::thread::scope(|scope| {
+        scope.spawn(|| registry.assigned(ManagedId(1), own));
+    });
+    assert_eq!((count, registry.take_changes().len()), (3, 0));
+    assert_eq!(record(0).stack(), (stack.start, stack.end));
+}
+
+#[test]
+fn cpu_time_of_before_is_only_charged_if_it_was_the_threads_start() {
+    let registry = registry(4);
+    let own = thread::own_id();
+    for most_ns in [THREAD_START_CPU_NS_MAX, u64::MAX] {
+        while most_ns == u64::MAX && clock::own_cpu_ns() <= THREAD_START_CPU_NS_MAX {}
+        let before_ns = clock::own_cpu_ns();
+        registry.assigned(ManagedId(1), own);
+        registry.destroyed(ManagedId(1));
+        let after_ns = clock::own_cpu_ns();
+        let rest = events(&registry.inbox).into_iter().find_map(|event| match event {
+            Event::CpuRest { cpu_ns, .. } => Some(cpu_ns),
+            _ => None,
+        });
+        let rest_ns = rest.expect("a rest");
+        if after_ns <= most_ns && after_ns <= THREAD_START_CPU_NS_MAX {
+            assert!((before_ns..=after_ns).contains(&rest_ns), "all of it");
+        } else if before_ns > THREAD_START_CPU_NS_MAX {
+            assert!(rest_ns <= after_ns - before_ns, "only what came since");
+        }
+    }
+}

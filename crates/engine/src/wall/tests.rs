@@ -1,0 +1,363 @@
+//! The arithmetic of wall time, in a world whose clock only goes when a test says so.
+
+use super::*;
+use crate::event::BlockedStack;
+use crate::fake::{Random, events, lost, shared, thread};
+use model::EndReason;
+
+const TICK_NS: u64 = 10_000_000;
+const TID: u32 = 7;
+const THREAD: ThreadRef = thread(0, 1);
+
+/// What a thread of the world does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// On a processor.
+    Runs,
+    /// Ready for one; the kernel counts the time when it is over.
+    Ready,
+    /// The processor was taken by what the run queue doesn't know of.
+    Robbed,
+    /// Blocked at the stack of that number.
+    Blocked(u64),
+}
+
+/// A world of one thread.
+struct World {
+    now_ns: u64,
+    doing: Doing,
+    cpu_ns: u64,
+    delay_ns: u64,
+    ready_ns: u64,
+    switches: u64,
+    /// What the next looks say instead of the truth.
+    looks: Vec<Looked>,
+    ended: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            now_ns: 1_000_000_000,
+            doing: Doing::Runs,
+            cpu_ns: 5_000,
+            delay_ns: 77,
+            ready_ns: 0,
+            switches: 3,
+            looks: vec![],
+            ended: false,
+        }
+    }
+
+    fn begin(&mut self, doing: Doing) {
+        self.delay_ns += std::mem::take(&mut self.ready_ns);
+        // A thread that wakes has used its processor, if only for a moment.
+        if matches!(self.doing, Doing::Blocked(_)) && doing != self.doing {
+            self.cpu_ns += 1;
+            self.now_ns += 1;
+        }
+        if matches!(doing, Doing::Blocked(_)) && doing != self.doing {
+            self.switches += 1;
+        }
+        self.doing = doing;
+    }
+
+    fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        match self.doing {
+            Doing::Runs => self.cpu_ns += ns,
+            Doing::Ready => self.ready_ns += ns,
+            Doing::Robbed | Doing::Blocked(_) => {}
+        }
+    }
+}
+
+impl Kernel for World {
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
+    fn cpu_ns(&mut self, tid: u32) -> Option<u64> {
+        (tid == TID && !self.ended).then_some(self.cpu_ns)
+    }
+
+    fn delay_ns(&mut self, tid: u32) -> Option<u64> {
+        (tid == TID && !self.ended).then_some(self.delay_ns)
+    }
+
+    fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
+        (tid == TID && !self.ended).then_some(self.switches)
+    }
+
+    fn look(&mut self, _: ThreadRef, _: u32, _: u64) -> Looked {
+        match (self.looks.pop(), self.doing) {
+            (Some(look), _) => look,
+            (None, Doing::Blocked(place)) => Looked::Blocked(BlockedStack {
+                frames: Box::new([place]),
+                gap: None,
+                end: EndReason::Root,
+                call: Some(202),
+                copy: None,
+                #[cfg(feature = "oracle")]
+                cpu_clock_ns: self.cpu_ns,
+            }),
+            (None, _) => Looked::Running,
+        }
+    }
+}
+
+fn sampler(threads_per_tick: usize) -> WallSampler<World> {
+    let shared = shared(1, 2);
+    WallSampler::over(World::new(), shared, Arc::default(), TICK_NS, threads_per_tick)
+}
+
+/// A sampler that knows the thread.
+fn watching() -> WallSampler<World> {
+    let mut wall = sampler(1);
+    wall.add(THREAD, TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
+    wall
+}
+
+/// Who was charged: a place for waits (0 before the first is known), or `None` for delays.
+type Charges = Vec<(Option<u64>, u64)>;
+
+/// Takes what was charged, in order.
+fn charges(wall: &WallSampler<World>, place: &mut u64) -> Charges {
+    let mut charges = vec![];
+    for event in events(&wall.inbox) {
+        match event {
+            Event::Waited { wall_ns, .. } => charges.push((Some(*place), wall_ns)),
+            Event::Delayed { wall_ns, .. } => charges.push((None, wall_ns)),
+            Event::Blocked { stack, .. } => *place = stack.frames[0],
+            Event::Ended { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    charges
+}
+
+/// Does these things for so long each, with a visit after each, and settles: expects the charges.
+#[track_caller]
+fn check(steps: &[(Doing, u64)], expected: &[(Option<u64>, u64)]) {
+    let mut wall = watching();
+    for (doing, ns) in steps {
+        // Waking takes a moment of its own, which is no part of what the steps say.
+        wall.kernel.doing = if *doing == wall.kernel.doing { *doing } else { Doing::Runs };
+        wall.kernel.begin(*doing);
+        wall.kernel.pass(*ns);
+        let mut own = wall.threads.remove(&THREAD).expect("known");
+        wall.visit(THREAD, &mut own);
+        wall.threads.insert(THREAD, own);
+    }
+    wall.settle();
+    let mut place = 0;
+    assert_eq!(charges(&wall, &mut place), expected, "{steps:?}");
+}
+
+#[test]
+fn waits_go_to_where_they_were() {
+    use Doing::{Blocked, Ready, Robbed, Runs};
+    const MS: u64 = 1_000_000;
+    check(&[(Runs, 20 * MS)], &[]);
+    // All of the first wait goes to the first stack, a part of which came before it was seen.
+    check(&[(Blocked(1), 30 * MS)], &[(Some(1), 30 * MS)]);
+    check(&[(Blocked(1), 30 * MS), (Blocked(1), 50 * MS)], &[(Some(1), 80 * MS)]);
+    // The kernel's own count of delays; waiting to run is no wait.
+    check(&[(Ready, 5 * MS), (Runs, 2 * MS)], &[(None, 5 * MS)]);
+    // Neither waited nor queued: taken away.
+    check(&[(Robbed, 5 * MS)], &[(None, 5 * MS)]);
+    // Too short to look into: it waits for a stack, and gets none.
+    check(&[(Robbed, MS / 2)], &[(Some(0), MS / 2)]);
+}
+
+#[test]
+fn a_change_of_place_is_charged_by_halves() {
+    const MS: u64 = 1_000_000;
+    let mut wall = watching();
+    let mut place = 0;
+    let visit = |wall: &mut WallSampler<World>| {
+        let mut own = wall.threads.remove(&THREAD).expect("known");
+        wall.visit(THREAD, &mut own);
+        wall.threads.insert(THREAD, own);
+    };
+    wall.kernel.begin(Doing::Blocked(1));
+    wall.kernel.pass(30 * MS);
+    visit(&mut wall);
+    assert_eq!(charges(&wall, &mut place), [], "owed until it changes");
+    // It wakes, works for a moment, and blocks elsewhere; the moment is not charged here.
+    wall.kernel.pass(4 * MS);
+    wall.kernel.begin(Doing::Blocked(2));
+    wall.kernel.pass(6 * MS);
+    visit(&mut wall);
+    assert_eq!(charges(&wall, &mut place), [(Some(1), 35 * MS)]);
+    wall.settle();
+    assert_eq!(charges(&wall, &mut place), [(Some(2), 5 * MS)]);
+    // It runs: the wait before was where it was last seen.
+    wall.kernel.pass(8 * MS);
+    wall.kernel.begin(Doing::Runs);
+    visit(&mut wall);
+    wall.settle();
+    assert_eq!(charges(&wall, &mut place), [(Some(2), 8 * MS)]);
+}
+
+#[test]
+fn a_thread_that_moves_is_looked_at_again_and_charged_at_last() {
+    const MS: u64 = 1_000_000;
+    for (looks, loss) in [(2, Loss::Moved), (2, Loss::StateUnreadable)] {
+        let mut wall = watching();
+        let look = || if loss == Loss::Moved { Looked::Moved } else { Looked::Unreadable };
+        wall.kernel.begin(Doing::Blocked(1));
+        wall.kernel.looks = (0..looks).map(|_| look()).collect();
+        let mut place = 0;
+        for _ in 0..looks {
+            wall.kernel.pass(TICK_NS * 2);
+            wall.tick();
+            assert_eq!(charges(&wall, &mut place), []);
+        }
+        wall.kernel.pass(TICK_NS * 2);
+        wall.tick();
+        wall.settle();
+        assert_eq!(charges(&wall, &mut place), [(Some(1), 3 * TICK_NS * 2)]);
+        assert_eq!(lost(wall.shared, loss), looks);
+        // It never stands still: the time is charged all the same, without a stack.
+        wall.kernel.begin(Doing::Blocked(2));
+        wall.kernel.looks = (0..MOVES_MAX).map(|_| look()).collect();
+        for _ in 0..MOVES_MAX {
+            wall.kernel.pass(MS * 20);
+            wall.tick();
+        }
+        assert_eq!(wall.kernel.looks.len(), 0);
+        wall.settle();
+        let sum: u64 = charges(&wall, &mut place).iter().map(|(_, ns)| ns).sum();
+        assert_eq!(sum, 20 * MS * u64::from(MOVES_MAX));
+    }
+}
+
+#[test]
+fn all_elapsed_time_is_charged_whatever_a_thread_does() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for _ in 0..300 {
+        let mut wall = watching();
+        let (start_ns, start_cpu_ns) = (wall.kernel.now_ns, wall.kernel.cpu_ns);
+        let (mut place, mut charged_ns) = (0, 0);
+        let mut charge = |wall: &WallSampler<World>| {
+            charged_ns += charges(wall, &mut place).iter().map(|(_, ns)| ns).sum::<u64>();
+            charged_ns
+        };
+        for _ in 0..100 {
+            let doing = match random.below(6) {
+                0 | 1 => Doing::Runs,
+                2 => Doing::Ready,
+                3 => Doing::Robbed,
+                _ => Doing::Blocked(random.below(3)),
+            };
+            wall.kernel.begin(doing);
+            let scale = 1 << random.below(34);
+            wall.kernel.pass(random.below(scale));
+            match random.below(10) {
+                0 => wall.kernel.looks.push(Looked::Moved),
+                1 => wall.kernel.looks.push(Looked::Unreadable),
+                2 => {
+                    wall.kernel.looks.clear();
+                    wall.settle();
+                    let elapsed_ns = wall.kernel.now_ns - start_ns;
+                    let ran_ns = wall.kernel.cpu_ns - start_cpu_ns;
+                    assert_eq!(charge(&wall) + ran_ns, elapsed_ns, "settled: exactly");
+                }
+                3 => {}
+                _ => wall.tick(),
+            }
+        }
+        let (end_ns, end_cpu_ns) = (wall.kernel.now_ns, wall.kernel.cpu_ns);
+        wall.kernel.ended = true;
+        wall.kernel.now_ns += random.below(1_000_000_000);
+        // Its end is told some time after it, with the time that it was.
+        wall.tick();
+        wall.remove(THREAD, end_ns, end_cpu_ns);
+        assert_eq!(charge(&wall) + (end_cpu_ns - start_cpu_ns), end_ns - start_ns);
+        assert!(wall.threads.is_empty());
+    }
+}
+
+#[test]
+fn a_sleeper_is_visited_at_growing_distances_within_bounds() {
+    let mut wall = watching();
+    wall.kernel.begin(Doing::Blocked(1));
+    wall.kernel.pass(TICK_NS);
+    wall.tick();
+    let since_ns = wall.kernel.now_ns;
+    let mut visits = 0;
+    loop {
+        let due_ns = wall.next_due_ns().expect("one is due");
+        let distance_ns = due_ns - wall.kernel.now_ns;
+        let waited_ns = wall.kernel.now_ns - since_ns;
+        let late_ns = TICK_NS.max(waited_ns / WALL_BACKOFF_DIVISOR);
+        assert!((TICK_NS..=late_ns.min(WALL_DISTANCE_NS_MAX)).contains(&distance_ns));
+        if distance_ns == WALL_DISTANCE_NS_MAX {
+            break;
+        }
+        wall.kernel.pass(distance_ns);
+        wall.tick();
+        visits += 1;
+    }
+    // 64 ticks at a tick each; after that each wait is a 64th longer than the last.
+    assert!((64..2000).contains(&visits), "{visits} visits");
+    assert_eq!(wall.due.len(), 1);
+    // It has run: the next visit is soon.
+    wall.kernel.begin(Doing::Blocked(2));
+    wall.kernel.pass(WALL_DISTANCE_NS_MAX);
+    wall.tick();
+    assert_eq!(wall.next_due_ns(), Some(wall.kernel.now_ns + TICK_NS));
+}
+
+#[test]
+fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
+    const COUNT: u32 = 1000;
+    let mut wall = sampler(2);
+    wall.add(thread(COUNT, 1), TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
+    for round in 0..3 {
+        for index in 0..COUNT {
+            let thread = thread(index, round + 1);
+            wall.add(thread, TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
+            wall.remove(thread, wall.kernel.now_ns, wall.kernel.cpu_ns);
+        }
+        // Removed twice, or never added.
+        wall.remove(thread(0, round + 1), wall.kernel.now_ns, wall.kernel.cpu_ns);
+        wall.kernel.pass(TICK_NS);
+        wall.tick();
+        let ended = events(&wall.inbox);
+        assert_eq!(ended.iter().filter(|e| matches!(e, Event::Ended { .. })).count(), 1000);
+        assert_eq!((wall.threads.len(), wall.due.len()), (1, 1));
+        assert_eq!(wall.samples(), u64::from(round) + 1, "the one that lives was visited");
+    }
+}
+
+#[test]
+fn all_have_their_turn_new_ones_first() {
+    let mut wall = sampler(3);
+    wall.kernel.begin(Doing::Blocked(1));
+    let add = |wall: &mut WallSampler<World>, from: u32| {
+        for index in from..from + 9 {
+            wall.add(thread(index, 1), TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
+        }
+    };
+    let visited = |wall: &mut WallSampler<World>| {
+        wall.kernel.pass(TICK_NS);
+        wall.tick();
+        let mut seen = vec![];
+        for event in events(&wall.inbox) {
+            if let Event::Blocked { thread, .. } = event {
+                seen.push(thread.index);
+            }
+        }
+        seen
+    };
+    add(&mut wall, 0);
+    assert_eq!(visited(&mut wall), [0, 1, 2]);
+    add(&mut wall, 100);
+    let first: Vec<u32> = (0..5).flat_map(|_| visited(&mut wall)).collect();
+    let mut sorted = first.clone();
+    sorted.sort_unstable();
+    let expected: Vec<u32> = (3..9).chain(100..109).collect();
+    assert_eq!(sorted, expected, "each once before any has a second visit");
+}

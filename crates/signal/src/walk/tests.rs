@@ -1,0 +1,624 @@
+//! The walk over arrays as stacks and tables made by hand.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::std_instead_of_core,
+    reason = "the crate's lints are for handlers, not for tests"
+)]
+
+extern crate std;
+use super::*;
+use crate::table::{Region, Row};
+use model::limits::{FRAMES_MAX, ROOT_FRAMES_MAX};
+use std::vec::Vec;
+
+/// The stack's first address.
+const STACK: u64 = 0x7fff_0000_0000;
+/// Bytes of each function in the tables.
+const FUNCTION: u64 = 0x100;
+
+/// The address of a word of the stack.
+const fn word(index: u64) -> u64 {
+    STACK + 8 * index
+}
+
+/// An address in native function number `n`.
+const fn native(n: u64) -> u64 {
+    0x1000_0000 + n * FUNCTION + 0x10
+}
+
+/// An address in managed method number `n`.
+const fn managed(n: u64) -> u64 {
+    0x4000_0000 + n * FUNCTION + 0x10
+}
+
+/// Code that is in no table, as a method that is not known yet.
+const UNKNOWN: u64 = 0x5000_0010;
+
+const fn rule(cfa: Cfa, bp: SavedBp) -> Option<Rule> {
+    Some(Rule { cfa, bp })
+}
+
+/// A function that keeps no frame pointer, so many bytes above its caller's.
+const fn frameless(bytes: i32) -> Option<Rule> {
+    rule(Cfa::Sp(bytes), SavedBp::Same)
+}
+
+const FRAMED: Option<Rule> = Some(Rule::FRAME);
+const EITHER: Option<Rule> =
+    rule(Cfa::BpOrSp { bp_offset: 16, sp_offset: 32 }, SavedBp::AtCfa(-16));
+const END: Option<Rule> = rule(Cfa::End, SavedBp::Unknown);
+
+/// A table that owns its memory.
+#[derive(Default)]
+struct Owned {
+    regions: Vec<Region>,
+    rows: Vec<Row>,
+    rules: Vec<Rule>,
+}
+
+impl Owned {
+    /// Functions one after the other, each with one rule, or none.
+    fn new(first: u64, rules: &[Option<Rule>]) -> Self {
+        let mut table = Self::default();
+        for (n, rule) in rules.iter().enumerate() {
+            let start = first + n as u64 * FUNCTION - 0x10;
+            let number = table.rules.len() as u32;
+            table.regions.push(Region {
+                start,
+                end: start + FUNCTION,
+                rows_start: number,
+                rows_len: u32::from(rule.is_some()),
+            });
+            if let Some(rule) = rule {
+                table.rows.push(Row { offset: 0, rule: number });
+                table.rules.push(*rule);
+            }
+        }
+        table
+    }
+
+    fn view(&self) -> Table<'_> {
+        Table { regions: &self.regions, rows: &self.rows, rules: &self.rules }
+    }
+}
+
+/// What is given to a walk.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    native: &'a [Option<Rule>],
+    managed: &'a [Option<Rule>],
+    hijack: u64,
+    /// From `STACK` on.
+    stack: &'a [u64],
+    start: Start,
+    leaf_code: &'a [u8],
+}
+
+const GIVEN: Given<'_> = Given {
+    native: &[],
+    managed: &[],
+    hijack: 0,
+    stack: &[],
+    start: at(0, STACK, None),
+    leaf_code: &[],
+};
+
+const fn at(ip: u64, sp: u64, bp: Option<u64>) -> Start {
+    Start { registers: Registers { ip, sp, bp }, exact: true }
+}
+
+/// What came of it.
+struct Walk {
+    walked: Walked,
+    frames: Vec<u64>,
+    pushed: usize,
+}
+
+fn run(given: Given<'_>) -> Walk {
+    let native = Owned::new(native(0), given.native);
+    let managed = Owned::new(managed(0), given.managed);
+    let tables = Tables { native: native.view(), managed: managed.view(), hijack: given.hijack };
+    let bounds = Bounds { low: STACK, high: word(given.stack.len() as u64) };
+    let mut frames = Frames::default();
+    let read = |address: u64| {
+        assert!(address >= bounds.low && address + 8 <= bounds.high, "read at {address:#x}");
+        assert_eq!(address % 8, 0, "read at {address:#x}");
+        Some(given.stack[((address - STACK) / 8) as usize])
+    };
+    let walked = walk(&tables, bounds, given.start, given.leaf_code, read, &mut frames);
+    Walk { walked, frames: frames.iter().collect(), pushed: frames.pushed() }
+}
+
+/// Walks, and expects the functions of these addresses (for callers: of the address that is
+/// returned to), that end, and a first guess at the frame of that number.
+#[track_caller]
+fn check(given: Given<'_>, expected: &[u64], end: EndReason, guess: Option<u32>) {
+    let Walk { walked, frames, .. } = run(given);
+    let lookups = expected.iter().enumerate().map(|(n, address)| match n {
+        0 if given.start.exact => *address,
+        _ => address - 1,
+    });
+    let show = |list: &[u64]| list.iter().map(|a| std::format!("{a:#x}")).collect::<Vec<_>>();
+    let expected: Vec<u64> = lookups.collect();
+    assert_eq!(show(&frames), show(&expected));
+    assert_eq!(walked.end, end);
+    let guessed = walked.guess.map(|guess| guess.frames_before);
+    assert_eq!(guessed, guess);
+}
+
+#[test]
+fn frame_pointers_chain() {
+    let stack = [0, word(4), managed(1), 0, word(6), managed(2), 0, 0];
+    let given = Given { managed: &[FRAMED; 3], stack: &stack, ..GIVEN };
+    let whole = [managed(0), managed(1), managed(2)];
+    check(
+        Given { start: at(managed(0), word(0), Some(word(1))), ..given },
+        &whole,
+        EndReason::Root,
+        None,
+    );
+    // A start that made a call is looked up one byte before.
+    let start = Start { exact: false, ..at(managed(0), word(0), Some(word(1))) };
+    check(Given { start, ..given }, &whole, EndReason::Root, None);
+    // The end may also be said by the tables.
+    check(
+        Given {
+            managed: &[FRAMED, FRAMED, END],
+            start: at(managed(0), word(0), Some(word(1))),
+            ..given
+        },
+        &whole,
+        EndReason::Root,
+        None,
+    );
+}
+
+#[test]
+fn stack_pointers_alone() {
+    // Two words of locals, then a return address; a framed caller keeps its pointer meanwhile.
+    let stack = [0, 0, managed(1), managed(2), word(6), 0, 0, 0];
+    check(
+        Given {
+            managed: &[frameless(24), frameless(8), FRAMED],
+            stack: &stack,
+            start: at(managed(0), word(0), Some(word(6))),
+            ..GIVEN
+        },
+        &[managed(0), managed(1), managed(2)],
+        EndReason::Root,
+        None,
+    );
+    // Where a function lost it, nobody has it.
+    check(
+        Given {
+            native: &[rule(Cfa::Sp(8), SavedBp::Unknown), FRAMED],
+            stack: &[native(1), 0, 0],
+            start: at(native(0), word(0), Some(word(1))),
+            ..GIVEN
+        },
+        &[native(0), native(1)],
+        EndReason::NoFramePointer,
+        Some(1),
+    );
+}
+
+#[test]
+fn either_pointer() {
+    // The frame: two words, the saved frame pointer, the return address.
+    let stack = [0, 0, word(4), native(1), word(4), 0, 0];
+    let frames = [native(0), native(1)];
+    let given = Given { native: &[EITHER, FRAMED], stack: &stack, ..GIVEN };
+    let with_bp = Given { start: at(native(0), word(0), Some(word(2))), ..given };
+    check(with_bp, &frames, EndReason::Root, None);
+    // Without it, the stack pointer is believed, since a frame ends where it says.
+    let without = Given { start: at(native(0), word(0), None), ..given };
+    check(without, &frames, EndReason::Root, None);
+    // The stack pointer has moved: what lies there is no frame's end, so it is searched.
+    let moved = [0, 0, 0, 0, word(6), native(1), word(6), 0, 0];
+    check(
+        Given { stack: &moved, start: at(native(0), word(0), None), ..given },
+        &frames,
+        EndReason::Root,
+        Some(0),
+    );
+    // A method that nobody knows yet may be the caller; what lies in a module or the stack may not.
+    for (caller, found) in
+        [(UNKNOWN, true), (native(2), false), (word(1), false), (0x8000, false), (1, false)]
+    {
+        let stack = [0, 0, word(4), caller, 0, 0, 0];
+        let given = Given {
+            native: &[EITHER, FRAMED, None],
+            stack: &stack,
+            start: at(native(0), word(0), None),
+            ..GIVEN
+        };
+        let walk = run(given);
+        assert_eq!(walk.frames.get(1) == Some(&(caller - 1)), found, "{caller:#x}");
+        assert_eq!(walk.walked.end == EndReason::NoFramePointer, !found, "{caller:#x}");
+    }
+    // A method keeps its stack pointer where its rows say, hence no search.
+    check(
+        Given {
+            managed: &[EITHER, END],
+            stack: &[0, 0, 1, managed(1)],
+            start: at(managed(0), word(0), None),
+            ..GIVEN
+        },
+        &[managed(0), managed(1)],
+        EndReason::Root,
+        None,
+    );
+}
+
+#[test]
+fn a_search_is_bounded() {
+    let mut stack = Vec::from([0; 80]);
+    for (place, found) in [(0, true), (63, true), (64, false)] {
+        stack.fill(0);
+        stack[place] = word(place as u64 + 2);
+        stack[place + 1] = managed(1);
+        let given = Given {
+            managed: &[FRAMED, END],
+            stack: &stack,
+            start: at(managed(0), word(0), None),
+            ..GIVEN
+        };
+        let frames = [managed(0), managed(1)];
+        let (frames, end) = if found {
+            (&frames[..], EndReason::Root)
+        } else {
+            (&frames[..1], EndReason::NoFramePointer)
+        };
+        check(given, frames, end, Some(0));
+    }
+}
+
+#[test]
+fn realigned_stacks() {
+    // `bp - 8` points to where the caller's frame ends.
+    let stack = [0, word(6), word(0), 0, word(6), native(1), 0];
+    let rule = rule(Cfa::DerefBp(-8), SavedBp::AtCfa(-16));
+    let given = Given {
+        native: &[rule, END],
+        stack: &stack,
+        start: at(native(0), word(0), Some(word(2))),
+        ..GIVEN
+    };
+    check(given, &[native(0), native(1)], EndReason::Root, None);
+    let lost = Given { start: at(native(0), word(0), None), ..given };
+    check(lost, &[native(0)], EndReason::NoFramePointer, None);
+    let outside = Given { start: at(native(0), word(0), Some(word(0))), ..given };
+    check(outside, &[native(0)], EndReason::OutsideStack, None);
+}
+
+#[test]
+fn lazy_stubs() {
+    let rule = rule(Cfa::Plt { pushed_from: 11 }, SavedBp::Same);
+    for (offset, stack) in
+        [(0, [native(1), 0, 0]), (10, [native(1), 0, 0]), (11, [7, native(1), 0])]
+    {
+        let ip = native(0) + offset;
+        let start = at(ip, word(0), None);
+        let given = Given { native: &[rule, END], stack: &stack, start, ..GIVEN };
+        check(given, &[ip, native(1)], EndReason::Root, None);
+    }
+}
+
+#[test]
+fn signal_frames() {
+    // Five words of the ucontext, then the registers; 10 is rbp, 15 rsp, 16 rip.
+    let mut stack = [0; 40];
+    let interrupted = [(5 + 10, word(36)), (5 + 15, word(32)), (5 + 16, managed(0))];
+    for (place, value) in interrupted {
+        stack[place] = value;
+    }
+    (stack[36], stack[37]) = (0, managed(1));
+    let signal = rule(Cfa::SignalFrame, SavedBp::Unknown);
+    let given = Given {
+        native: &[signal],
+        managed: &[FRAMED, END],
+        stack: &stack,
+        start: at(native(0), word(0), None),
+        ..GIVEN
+    };
+    let Walk { walked, frames, .. } = run(given);
+    // The interrupted address is exact, unlike a caller's.
+    assert_eq!(frames, [native(0), managed(0), managed(1) - 1]);
+    assert_eq!((walked.end, walked.guess), (EndReason::Root, None));
+    check(Given { stack: &stack[..20], ..given }, &[native(0)], EndReason::OutsideStack, None);
+}
+
+#[test]
+fn replaced_on_the_stack() {
+    let rule = rule(Cfa::Osr { tier0_bp_offset: 16 }, SavedBp::Unknown);
+    // bp → replica of the saved frame pointer; 16 + M above it the one that is replaced.
+    let stack = [0, word(7), 0, 0, 0, word(7), managed(1), 0, 0];
+    let given = Given {
+        managed: &[rule, FRAMED],
+        stack: &stack,
+        start: at(managed(0), word(0), Some(word(1))),
+        ..GIVEN
+    };
+    check(given, &[managed(0), managed(1)], EndReason::Root, None);
+    let mut other = stack;
+    other[5] = word(8);
+    check(Given { stack: &other, ..given }, &[managed(0)], EndReason::Unsupported, None);
+    let lost = Given { start: at(managed(0), word(0), None), ..given };
+    check(lost, &[managed(0)], EndReason::NoFramePointer, None);
+    let outside = Given { start: at(managed(0), word(0), Some(word(9))), ..given };
+    check(outside, &[managed(0)], EndReason::OutsideStack, None);
+}
+
+#[test]
+fn hijacked_returns() {
+    // The return address was replaced: whose frame it is only its frame pointer tells.
+    let stack = [word(2), native(0), word(4), managed(1), 0, 0];
+    let given = Given {
+        native: &[FRAMED],
+        managed: &[FRAMED, FRAMED],
+        hijack: native(0),
+        stack: &stack,
+        start: at(managed(0), word(0), Some(word(0))),
+        ..GIVEN
+    };
+    check(given, &[managed(0), native(0), managed(1)], EndReason::Root, Some(1));
+    // The hijacker itself, interrupted at its first instruction, is native code like any.
+    let given = Given {
+        stack: &[managed(1), 0, 0],
+        native: &[frameless(8)],
+        start: at(native(0), word(0), Some(word(1))),
+        ..given
+    };
+    check(given, &[native(0), managed(1)], EndReason::Root, None);
+}
+
+#[test]
+fn helpers_without_a_rule() {
+    let given = Given {
+        native: &[None, END],
+        managed: &[END],
+        start: at(native(0), word(0), None),
+        ..GIVEN
+    };
+    for caller in [native(1), managed(0)] {
+        check(Given { stack: &[caller], ..given }, &[native(0), caller], EndReason::Root, None);
+    }
+    for top in [native(0), UNKNOWN, 0, u64::MAX] {
+        check(Given { stack: &[top], ..given }, &[native(0)], EndReason::NoRule, None);
+    }
+    check(given, &[native(0)], EndReason::OutsideStack, None);
+    // It was not interrupted but called somebody: then more than a return address may be there.
+    let called = Start { exact: false, ..given.start };
+    check(
+        Given { stack: &[native(1)], start: called, ..given },
+        &[native(0)],
+        EndReason::NoRule,
+        None,
+    );
+}
+
+#[test]
+fn unknown_methods_are_guessed() {
+    let stack = [managed(1), word(3), managed(1), 0, 0];
+    let given = Given {
+        managed: &[FRAMED, END],
+        stack: &stack,
+        start: at(UNKNOWN, word(0), Some(word(1))),
+        ..GIVEN
+    };
+    let frames = [UNKNOWN, managed(1)];
+    check(given, &frames, EndReason::Root, Some(0));
+    // Before its first instruction, `push rbp`, the caller is on top.
+    let entered = Given { leaf_code: &[0x55, 0x48, 0x89, 0xe5], ..given };
+    check(entered, &frames, EndReason::Root, Some(0));
+    assert_eq!(run(entered).walked.guess.map(|guess| guess.start), Some(given.start));
+    // Its last instructions tell exactly: no guess.
+    check(Given { leaf_code: &[0xc3], ..given }, &frames, EndReason::Root, None);
+    // A method with a gap in its rows is guessed as well.
+    let gap =
+        Given { managed: &[None, END], start: at(managed(0), word(0), Some(word(1))), ..given };
+    check(gap, &[managed(0), managed(1)], EndReason::Root, Some(0));
+    // The first guess is the one that is told, with the frames before it.
+    let stack = [word(2), UNKNOWN, word(4), UNKNOWN, word(6), managed(1), 0];
+    let given = Given { stack: &stack, start: at(managed(0), word(0), Some(word(0))), ..given };
+    check(given, &[managed(0), UNKNOWN, UNKNOWN, managed(1)], EndReason::Root, Some(1));
+    let guess = run(given).walked.guess.expect("a guess");
+    let expected = Registers { ip: UNKNOWN, sp: word(2), bp: Some(word(2)) };
+    assert_eq!(guess.start, Start { registers: expected, exact: false });
+}
+
+#[test]
+fn the_leafs_last_instructions_come_before_its_rules() {
+    // Its rules say that there is a frame; `ret` says that it has been taken down.
+    let given = Given {
+        managed: &[FRAMED, END],
+        stack: &[managed(1)],
+        start: at(managed(0), word(0), Some(0)),
+        leaf_code: &[0xc3],
+        ..GIVEN
+    };
+    check(given, &[managed(0), managed(1)], EndReason::Root, None);
+    // Only the leaf's: its caller is at a call.
+    let stack = [managed(0), word(3), managed(1), 0, 0];
+    let given = Given { stack: &stack, start: at(managed(0), word(0), Some(word(1))), ..given };
+    check(given, &[managed(0), managed(0), managed(1)], EndReason::Root, None);
+}
+
+#[test]
+fn ends_say_why() {
+    let given = Given {
+        native: &[Some(Rule::UNSUPPORTED), FRAMED],
+        stack: &[word(0), native(1), 0, 0],
+        start: at(native(1), word(0), Some(word(0))),
+        ..GIVEN
+    };
+    let unsupported = Given { start: at(native(0), word(0), None), ..given };
+    check(unsupported, &[native(0)], EndReason::Unsupported, None);
+    // A frame that is its own caller.
+    check(given, &[native(1), native(1)], EndReason::NoProgress, None);
+    // A frame below its callee.
+    let below = Given { start: at(native(1), word(2), Some(word(0))), ..given };
+    check(below, &[native(1)], EndReason::NoProgress, None);
+    // Frame pointers that are none.
+    for bp in
+        [0, 1, 8, word(0) - 16, word(0) + 4, word(3), word(4), 1 << 63, u64::MAX - 7, u64::MAX]
+    {
+        let given = Given { start: at(native(1), word(0), Some(bp)), ..given };
+        check(given, &[native(1)], EndReason::OutsideStack, None);
+    }
+    // No memory at all, as on a thread whose stack is not known.
+    check(Given { stack: &[], ..given }, &[native(1)], EndReason::OutsideStack, None);
+}
+
+#[test]
+fn addresses_at_the_edges_do_not_overflow() {
+    let edges = [0, 1, 7, 8, 16, i32::MAX as u64, 1 << 63, u64::MAX - 16, u64::MAX - 8, u64::MAX];
+    let cfas = [
+        Cfa::Sp(i32::MIN),
+        Cfa::Sp(i32::MAX),
+        Cfa::Bp(i32::MIN),
+        Cfa::Bp(i32::MAX),
+        Cfa::BpOrSp { bp_offset: i32::MIN, sp_offset: i32::MAX },
+        Cfa::DerefBp(i32::MIN),
+        Cfa::Plt { pushed_from: 0 },
+        Cfa::SignalFrame,
+        Cfa::Osr { tier0_bp_offset: i32::MAX },
+    ];
+    for cfa in cfas {
+        let rules = [rule(cfa, SavedBp::AtCfa(i32::MIN))];
+        for (sp, bp) in edges.iter().flat_map(|sp| edges.map(|bp| (*sp, bp))) {
+            for bp in [None, Some(bp)] {
+                for ip in [native(0), managed(0), UNKNOWN, 0, u64::MAX] {
+                    let start = at(ip, sp, bp);
+                    let given = Given { native: &rules, managed: &rules, stack: &[0; 4], ..GIVEN };
+                    let walk = run(Given { start, ..given });
+                    assert!(walk.pushed >= 1);
+                    run(Given { start: Start { exact: false, ..start }, ..given });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_stacks_keep_leaf_and_root() {
+    let depth = FRAMES_MAX + 100;
+    // Alternating methods, each a frame of two words.
+    let mut stack = Vec::new();
+    for n in 0..depth as u64 {
+        stack.extend([word(2 * n + 2), managed(1 + n % 2)]);
+    }
+    stack.extend([0, 0, 0]);
+    let given = Given {
+        managed: &[FRAMED; 3],
+        stack: &stack,
+        start: at(managed(0), word(0), Some(word(0))),
+        ..GIVEN
+    };
+    let Walk { walked, frames, pushed } = run(given);
+    assert_eq!((walked.end, pushed, frames.len()), (EndReason::Truncated, depth + 1, FRAMES_MAX));
+    assert_eq!(frames[..3], [managed(0), managed(1) - 1, managed(2) - 1]);
+    let last = managed(1 + (depth as u64 - 1) % 2) - 1;
+    assert_eq!(frames.last(), Some(&last));
+    assert_eq!(frames[FRAMES_MAX - ROOT_FRAMES_MAX..].len(), ROOT_FRAMES_MAX);
+    // Endless: more frames than a handler may look at.
+    let endless = Vec::from([managed(0); STEPS_MAX as usize + 10]);
+    let given = Given {
+        managed: &[frameless(8)],
+        stack: &endless,
+        start: at(managed(0), word(0), None),
+        ..GIVEN
+    };
+    let Walk { walked, pushed, .. } = run(given);
+    assert_eq!((walked.end, pushed), (EndReason::Truncated, STEPS_MAX as usize));
+}
+
+/// A generator for tests (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn offset(&mut self) -> i32 {
+        match self.below(8) {
+            0 => self.next() as i32,
+            _ => 8 * self.below(8) as i32 - 8,
+        }
+    }
+
+    fn rule(&mut self) -> Option<Rule> {
+        let cfa = match self.below(12) {
+            0 => Cfa::Bp(self.offset()),
+            1 => Cfa::BpOrSp { bp_offset: self.offset(), sp_offset: self.offset() },
+            2 => Cfa::DerefBp(self.offset()),
+            3 => Cfa::Plt { pushed_from: self.next() as u8 },
+            4 => Cfa::SignalFrame,
+            5 => Cfa::Osr { tier0_bp_offset: self.offset() },
+            6 => Cfa::End,
+            7 => Cfa::Unsupported,
+            8 => return None,
+            _ => Cfa::Sp(self.offset()),
+        };
+        let bp = match self.below(3) {
+            0 => SavedBp::Same,
+            1 => SavedBp::AtCfa(self.offset()),
+            _ => SavedBp::Unknown,
+        };
+        rule(cfa, bp)
+    }
+
+    fn value(&mut self, words: u64) -> u64 {
+        match self.below(8) {
+            0 => self.next(),
+            1 => 0,
+            2 | 3 => native(self.below(8)),
+            4 => managed(self.below(8)),
+            5 => word(self.below(words)) + self.below(2),
+            _ => word(self.below(words)),
+        }
+    }
+}
+
+#[test]
+fn whatever_the_tables_and_the_memory_say_a_walk_ends_inside() {
+    const WORDS: u64 = 200;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut ends = Vec::new();
+    for _ in 0..20_000 {
+        let native: Vec<_> = (0..8).map(|_| random.rule()).collect();
+        let managed: Vec<_> = (0..8).map(|_| random.rule()).collect();
+        let stack: Vec<u64> = (0..WORDS).map(|_| random.value(WORDS)).collect();
+        let ip = random.value(WORDS);
+        let sp = if random.below(8) == 0 { random.next() } else { word(random.below(WORDS)) };
+        let bp = (random.below(2) == 0).then(|| random.value(WORDS));
+        let code = random.next().to_le_bytes();
+        let given = Given {
+            native: &native,
+            managed: &managed,
+            hijack: random.value(WORDS),
+            stack: &stack,
+            start: Start { exact: random.below(2) == 0, ..at(ip, sp, bp) },
+            leaf_code: &code[..random.below(8) as usize],
+        };
+        let walk = run(given);
+        assert!((1..=STEPS_MAX as usize).contains(&walk.pushed));
+        // Each frame takes a word at least.
+        assert!(walk.pushed as u64 <= WORDS + 2, "{}", walk.pushed);
+        let guess = walk.walked.guess;
+        assert!(guess.is_none_or(|guess| (guess.frames_before as usize) < walk.pushed));
+        if !ends.contains(&walk.walked.end) {
+            ends.push(walk.walked.end);
+        }
+    }
+    // The tests above have the others.
+    assert!(ends.len() >= 6, "the random walks end in few ways: {ends:?}");
+}

@@ -1,0 +1,179 @@
+//! The ring, the gate and the record under loom, which tries all orders in which threads can meet.
+//! `cargo xtask loom` runs it; in a normal build there is nothing here.
+#![cfg(loom)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::std_instead_of_core,
+    reason = "the crate's lints are for handlers, not for tests"
+)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use loom::thread;
+use signal::gate::Gate;
+use signal::record::Record;
+use signal::ring::{Ring, Slot};
+
+/// Tries all orders, with at most so many switches that no operation asks for. Two writers and a
+/// reader have too many orders for all; faults of such code show with two or three switches.
+fn model(switches: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = switches;
+    builder.check(body);
+}
+
+/// A value that loom watches: it fails if two threads touch it at a time.
+type Watched = UnsafeCell<u64>;
+
+fn ring(slots: u64) -> &'static Ring<Watched> {
+    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, UnsafeCell::new(0))).collect();
+    Box::leak(Box::new(Ring::new(slots.leak())))
+}
+
+fn write(ring: &Ring<Watched>, value: u64) -> u64 {
+    match ring.claim() {
+        Ok(mut claim) => {
+            // SAFETY: the claim is alone, which is what loom checks.
+            claim.value().with_mut(|place| unsafe { *place = value });
+            0
+        }
+        Err(_) => 1,
+    }
+}
+
+fn read(ring: &Ring<Watched>) -> Option<u64> {
+    // SAFETY: the reader is alone with the slot, which is what loom checks.
+    ring.read(|value| value.with(|place| unsafe { *place }))
+}
+
+/// Writers of so many values each, beside a reader: what was not read was counted as lost, and each
+/// writer's values come in order.
+fn check_ring(slots: u64, writers: [u64; 2], switches: Option<usize>) {
+    model(switches, move || {
+        let ring = ring(slots);
+        let threads = [0, 1].map(|id| {
+            let count = writers[id];
+            let first = 100 * id as u64 + 1;
+            thread::spawn(move || (first..first + count).map(|n| write(ring, n)).sum::<u64>())
+        });
+        let mut seen = Vec::new();
+        seen.extend(read(ring));
+        seen.extend(read(ring));
+        let lost: u64 = threads.into_iter().map(|thread| thread.join().expect("joined")).sum();
+        while let Some(value) = read(ring) {
+            seen.push(value);
+        }
+        assert_eq!(seen.len() as u64 + lost, writers[0] + writers[1], "{seen:?}");
+        for id in [0, 1] {
+            let own: Vec<u64> = seen.iter().copied().filter(|value| value / 100 == id).collect();
+            assert!(own.is_sorted_by(|a, b| a < b), "{seen:?}");
+        }
+    });
+}
+
+#[test]
+fn writers_and_a_reader_lose_nothing_uncounted() {
+    check_ring(2, [1, 1], None);
+    // The third finds the ring full, or a slot of the next round.
+    check_ring(2, [2, 1], Some(3));
+    check_ring(2, [2, 2], Some(2));
+    check_ring(4, [2, 1], Some(3));
+}
+
+#[test]
+fn nobody_is_inside_after_the_gate_was_shut_and_seen_empty() {
+    model(None, || {
+        let gate = Arc::new((Gate::new(), UnsafeCell::new(0_u64)));
+        gate.0.open();
+        let handlers = [0, 1].map(|_| {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || {
+                let Some(_inside) = gate.0.enter() else { return };
+                // SAFETY: nobody writes while a handler is inside, which is what loom checks.
+                let _read = gate.1.with(|place| unsafe { *place });
+            })
+        });
+        gate.0.shut();
+        while gate.0.inside() != 0 {
+            thread::yield_now();
+        }
+        // SAFETY: no handler is inside, which is what loom checks.
+        gate.1.with_mut(|place| unsafe { *place = 1 });
+        handlers.into_iter().for_each(|handler| handler.join().expect("joined"));
+        assert_eq!(gate.0.inside(), 0);
+        assert!(gate.0.enter().is_none());
+    });
+}
+
+/// `engine::publish`: a pointer is replaced, and what it pointed to is freed at an instant when no
+/// handler is inside.
+#[test]
+fn what_was_unpublished_is_freed_when_no_handler_can_see_it() {
+    const FREED: u64 = u64::MAX;
+    struct Model {
+        gate: Gate,
+        tables: [Watched; 2],
+        current: AtomicPtr<Watched>,
+        freed: AtomicU32,
+    }
+    let freed_once = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let witness = std::sync::Arc::clone(&freed_once);
+    model(None, move || {
+        let model: &'static Model = Box::leak(Box::new(Model {
+            gate: Gate::new(),
+            tables: [1, 2].map(UnsafeCell::new),
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            freed: AtomicU32::new(0),
+        }));
+        let place = |index: usize| std::ptr::from_ref(&model.tables[index]).cast_mut();
+        model.current.store(place(0), Ordering::SeqCst);
+        model.gate.open();
+        let handlers = [0, 1].map(|_| {
+            thread::spawn(move || {
+                let Some(_inside) = model.gate.enter() else { return };
+                let table = model.current.load(Ordering::SeqCst);
+                // SAFETY: it points into the model, which is never freed.
+                let table = unsafe { &*table };
+                // SAFETY: published tables are not written, which is what loom checks.
+                let value = table.with(|place| unsafe { *place });
+                assert_ne!(value, FREED);
+            })
+        });
+        model.current.store(place(1), Ordering::SeqCst);
+        if model.gate.inside() == 0 {
+            // SAFETY: no handler sees it any more, which is what loom checks.
+            model.tables[0].with_mut(|place| unsafe { *place = FREED });
+            model.freed.store(1, Ordering::Relaxed);
+        }
+        handlers.into_iter().for_each(|handler| handler.join().expect("joined"));
+        if model.freed.load(Ordering::Relaxed) == 1 {
+            witness.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    assert!(freed_once.load(std::sync::atomic::Ordering::Relaxed), "the freeing was reached");
+}
+
+#[test]
+fn cpu_time_is_carried_once_when_a_record_is_closed_under_its_handler() {
+    const TID: u32 = 7;
+    model(None, || {
+        let record = Arc::new(Record::default());
+        let generation = record.open(TID, 0, 0, 0);
+        let handler = {
+            let record = Arc::clone(&record);
+            thread::spawn(move || {
+                let carried = |now_ns| {
+                    if record.is(generation, TID) { record.take_cpu_ns(now_ns) } else { 0 }
+                };
+                carried(10) + carried(20)
+            })
+        };
+        let rest = 30 - record.close();
+        assert_eq!(handler.join().expect("joined") + rest, 30);
+    });
+}
