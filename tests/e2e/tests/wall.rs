@@ -50,7 +50,9 @@ fn charged(
     let ready = if states == COMPUTING {
         0
     } else {
-        run.view.of(|row| row.tid == tid && row.is_in(&[Runnable])).wall_ns
+        let all = run.view.of(|row| row.tid == tid && row.is_in(&[Runnable])).wall_ns;
+        let of_compute = |what: &str| truth.number(&format!("ComputeHere_{what}_ns")).unwrap_or(0);
+        all.saturating_sub(of_compute("wall").saturating_sub(of_compute("cpu")))
     };
     let low = expected.saturating_sub(slack).saturating_sub(ready);
     checks.between(format!("{thread} in {method}"), found, low, expected + slack);
