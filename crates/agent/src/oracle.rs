@@ -1,7 +1,6 @@
 //! The second opinion: the runtime's stack walker, asked in the signal handler. For a test.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use clr::{FunctionId, HResult};
 use signal::oracle::{Answer, set_ask};
@@ -22,12 +21,8 @@ const REGISTER_OFFSETS: [usize; 17] = [
 /// Where the registers are in the kernel's context.
 const GREGS_OFFSET: usize = 40;
 
-static BYTES: OnceLock<usize> = OnceLock::new();
-
 /// Has each sample ask.
 pub fn install() {
-    let bytes = std::env::var("CORPROF_ORACLE_CONTEXT").ok().and_then(|text| text.parse().ok());
-    let _set_once = BYTES.set(bytes.unwrap_or(CONTEXT_BYTES));
     set_ask(ask);
 }
 
@@ -35,7 +30,7 @@ unsafe extern "C" fn ask(context: *const c_void, out: *mut Answer) {
     // SAFETY: the signal crate passes a valid answer.
     let out = unsafe { &mut *out };
     let Some(info) = AGENT.info() else { return };
-    let mut windows = [0_u8; 4096];
+    let mut windows = [0_u8; CONTEXT_BYTES];
     windows[CONTEXT_FLAGS_OFFSET..][..4].copy_from_slice(&CONTEXT_FLAGS.to_ne_bytes());
     let mut ip = 0_u64;
     for (index, offset) in REGISTER_OFFSETS.iter().enumerate() {
@@ -45,8 +40,7 @@ unsafe extern "C" fn ask(context: *const c_void, out: *mut Answer) {
         windows[*offset..][..8].copy_from_slice(&ip.to_ne_bytes());
     }
     // From native code, the runtime starts at the place where managed code was left.
-    let bytes = BYTES.get().copied().unwrap_or(CONTEXT_BYTES);
-    let seed = info.function_at(ip).is_some().then(|| &windows[..bytes]);
+    let seed = info.function_at(ip).is_some().then_some(&windows[..]);
     let data = std::ptr::from_mut(out).cast();
     // SAFETY: `frame` takes an answer; the context is this thread's own, of this instant.
     out.result = unsafe { info.stack_snapshot(frame, data, seed) }.0;

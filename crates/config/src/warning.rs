@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::option::{Opt, Reason};
+use crate::option::{Kind, Opt, Reason};
 use crate::options::OPTIONS;
 
 /// Variables with our prefix that are no options of the agent.
@@ -54,7 +54,12 @@ impl fmt::Display for Warning {
         match self {
             Self::BadValue { name, value, reason, option } => {
                 let shown: String = value.chars().take(60).collect();
-                write!(f, "{name}={shown:?} is {reason}; using {}", option.default_text())
+                let bare = value.trim().bytes().all(|byte| byte.is_ascii_digit());
+                let unit = match option.kind {
+                    Kind::Duration { .. } if bare => " (without a unit it counts milliseconds)",
+                    _ => "",
+                };
+                write!(f, "{name}={shown:?} is {reason}{unit}; using {}", option.default_text())
             }
             Self::UnknownName { name, meant: Some(meant) } => {
                 write!(f, "{name} is no option and has no effect; did you mean {meant}?")

@@ -25,6 +25,9 @@ const BEAT: Duration = Duration::from_millis(100);
 /// How long it waits for the ticker to charge all wall time before a profile is written.
 const SETTLE_NS_MAX: u64 = 1_000_000_000;
 
+/// What to do about a folder that can't be written.
+const WRITABLE: &str = "Set CORPROF_OUTPUT_DIR to a folder that this user may write to.";
+
 /// Requests to the collector, and its answer.
 #[derive(Debug, Default)]
 pub struct CollectorState {
@@ -57,6 +60,8 @@ pub struct Collector {
     runtime_version: String,
     accounts: Accounts,
     output: Output,
+    /// Why files can't be written, if that was said: a service is not to say it each minute.
+    complaint: Option<std::io::ErrorKind>,
     seq: u64,
     settled: u64,
     start: Marks,
@@ -100,6 +105,7 @@ impl Collector {
             runtime_version,
             accounts,
             output: Output::new(folder),
+            complaint: None,
             seq: 0,
             settled: 0,
             start: Marks::default(),
@@ -111,6 +117,11 @@ impl Collector {
 
     /// Runs until told to stop; then writes the last profile.
     pub fn run(mut self) {
+        if let Err(error) = self.output.check() {
+            self.complaint = Some(error.kind());
+            let folder = self.output.folder().display();
+            self.log.error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
+        }
         let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
         while !self.state.stop.load(Ordering::Acquire) {
             self.collect(BEAT);
@@ -218,13 +229,24 @@ impl Collector {
         };
         let folder = self.output.folder().display().to_string();
         match self.output.write(name.clone(), bytes) {
-            Written::All => self.log.info(&format!("profile {name} written to {folder}")),
+            Written::All => {
+                self.complaint = None;
+                self.log.info(&format!("profile {name} written to {folder}"));
+            }
             Written::Later { error, dropped } => {
                 (0..dropped).for_each(|_| self.shared.count(Loss::WriteFailed));
+                let last = self.state.stop.load(Ordering::Acquire);
+                let again = self.complaint.replace(error.kind()) == Some(error.kind());
+                if again && !last {
+                    return;
+                }
+                let now = if last {
+                    "It was the last, and is lost with those before it that could not be written"
+                } else {
+                    "It is kept in memory and tried again with the next one"
+                };
                 self.log.error(&format!(
-                    "profile {name} could not be written to {folder}: {error}. It is kept in \
-                     memory and tried again with the next one; set CORPROF_OUTPUT_DIR to a folder \
-                     that this user may write to."
+                    "profile {name} could not be written to {folder}: {error}. {now}. {WRITABLE}"
                 ));
             }
         }

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use config::LogLevel as Level;
 
@@ -11,13 +12,21 @@ use config::LogLevel as Level;
 #[derive(Clone, Debug)]
 pub struct Log {
     level: Level,
-    file: Option<Arc<PathBuf>>,
+    file: Option<Arc<LogFile>>,
+}
+
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    /// Whether it was said that the file can't be written.
+    complained: AtomicBool,
 }
 
 impl Log {
     /// A log to a file, or to standard error without one.
     #[must_use]
     pub fn new(level: Level, file: Option<PathBuf>) -> Self {
+        let file = file.map(|path| LogFile { path, complained: AtomicBool::new(false) });
         Self { level, file: file.map(Arc::new) }
     }
 
@@ -45,16 +54,31 @@ impl Log {
         if level > self.level {
             return;
         }
-        // One write a line, so that lines of several processes in one file stay whole. A log that
-        // can't be written is no reason to disturb the host.
+        // One write a line, so that lines of several processes in one file stay whole.
         let line = format!("corprof: {word}: {text}\n");
-        let _unwritable = match &self.file {
-            None => std::io::stderr().write_all(line.as_bytes()),
-            Some(path) => OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(path.as_path())
-                .and_then(|mut file| file.write_all(line.as_bytes())),
-        };
+        match &self.file {
+            None => say(&line),
+            Some(file) => file.append(&line),
+        }
     }
+}
+
+impl LogFile {
+    /// Adds a line, or says it on standard error if it can't be added.
+    fn append(&self, line: &str) {
+        let mut options = OpenOptions::new();
+        let opened = options.append(true).create(true).open(&self.path);
+        if let Err(error) = opened.and_then(|mut file| file.write_all(line.as_bytes())) {
+            if !self.complained.swap(true, Ordering::Relaxed) {
+                let path = self.path.display();
+                say(&format!("corprof: error: the log can't be written to {path}: {error}\n"));
+            }
+            say(line);
+        }
+    }
+}
+
+/// Writes to standard error. If nobody listens there, that is no reason to disturb the host.
+fn say(line: &str) {
+    let _unheard = std::io::stderr().write_all(line.as_bytes());
 }

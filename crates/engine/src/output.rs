@@ -36,7 +36,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The folder, made when the first file is written.
+    /// The folder, made when something is written or checked.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, unwritten: VecDeque::new() }
@@ -46,6 +46,16 @@ impl Output {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether files can be written there now, to be told at the start and not after a period.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> io::Result<()> {
+        let name = format!("corprof-{}.check", std::process::id());
+        write_whole(&self.folder, &name, &[])?;
+        fs::remove_file(self.folder.join(name))
     }
 
     /// Writes a profile, and those that could not be written before.
@@ -99,6 +109,7 @@ mod tests {
         let folder = base.join("profiles");
         fs::write(&folder, "in the way").expect("a file where the folder should be");
         let mut output = Output::new(folder.clone());
+        assert!(output.check().is_err());
         for n in 0..UNWRITTEN_PROFILES_MAX as u64 + 2 {
             let written = output.write(format!("{n}.pb.gz"), vec![1; 10]);
             let expected = u64::from(n >= UNWRITTEN_PROFILES_MAX as u64);
@@ -109,6 +120,7 @@ mod tests {
         }
         fs::remove_file(&folder).expect("out of the way");
         assert!(matches!(output.write("last.pb.gz".to_owned(), vec![2]), Written::All));
+        output.check().expect("it can be written now");
         let names: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
         assert_eq!(names.len(), UNWRITTEN_PROFILES_MAX + 1);
         assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));

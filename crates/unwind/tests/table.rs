@@ -210,7 +210,9 @@ fn every_module_of_this_process() {
         };
         let mut oracle = Oracle { frames: &frames, context: UnwindContext::new() };
         let (mut checked, mut unsupported, mut no_rule, mut bp_lost) = (0, 0, 0, 0);
-        for ip in addresses(&fresh.module, rows_of) {
+        // The one routine whose data is wrong, and mended; see `unwind::hijack`.
+        let mended = entry.hijack.map_or(0..0, |start| start..start + 0x60);
+        for ip in addresses(&fresh.module, rows_of).into_iter().filter(|ip| !mended.contains(ip)) {
             let (ours, theirs) = (by_rule(view.find(ip), ip), oracle.at(ip));
             checked += 1;
             unsupported += u32::from(theirs == Outcome::Unsupported);

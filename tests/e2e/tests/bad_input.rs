@@ -60,18 +60,22 @@ fn a_bad_value_is_one_warning_and_the_default() -> Result<()> {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_one_error() -> Result<()> {
+fn a_folder_that_cannot_be_written_is_told_at_both_ends() -> Result<()> {
     on_both(|version| {
         let file = built()?.agent.to_string_lossy();
         for folder in [&*file, "/proc/no-such-folder"] {
             let set = [("CORPROF_OUTPUT_DIR", folder)];
             let Some(run) = run("unwritable", version, &set)? else { return Ok(()) };
             let lines = unharmed(&run)?;
-            let [line] = lines[..] else { anyhow::bail!("{folder}: {lines:?}") };
-            let says = line.starts_with("corprof: error: ")
-                && line.contains(folder)
-                && line.contains("CORPROF_OUTPUT_DIR");
-            anyhow::ensure!(says, "{line}");
+            // At the start, so that it is noticed; and at the end, when the profile is lost.
+            let [first, last] = lines[..] else { anyhow::bail!("{folder}: {lines:?}") };
+            for line in [first, last] {
+                let says = line.starts_with("corprof: error: ")
+                    && line.contains(folder)
+                    && line.contains("CORPROF_OUTPUT_DIR");
+                anyhow::ensure!(says, "{line}");
+            }
+            anyhow::ensure!(last.contains("is lost"), "{last}");
         }
         Ok(())
     })

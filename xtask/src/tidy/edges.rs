@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn wrong_edges_are_found() {
-        assert_eq!(found(&package("signal", &["model"])), [""; 0]);
+        assert_eq!(found(&package("signal", &["model", "loom"])), [""; 0]);
         let wrong = found(&package("model", &["signal"]));
         assert!(wrong[0].starts_with("crates/model/Cargo.toml:2: `model` may not use `signal`"));
         assert_eq!(found(&package("metadata", &["model", "clr"])).len(), 1);
@@ -319,8 +319,8 @@ mod tests {
         assert!(outside[0].contains("may not use the package `rand`"), "{outside:?}");
         let unused = found(&package("sys", &[]));
         assert!(unused[0].contains("listed") && unused[0].contains("`libc`"), "{unused:?}");
-        let mut tested = package("signal", &["model", "rand"]);
-        tested.dependencies[1].is_dev = true;
+        let mut tested = package("signal", &["model", "loom", "rand"]);
+        tested.dependencies[2].is_dev = true;
         assert_eq!(found(&tested), [""; 0]);
         let mut agent = package("agent", &["signal"]);
         assert_eq!(found(&agent).len(), 1);
