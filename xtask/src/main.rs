@@ -2,9 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod closure;
+mod demo;
 mod interleave;
+mod product;
 mod setup;
+mod test;
 mod tidy;
+mod truth;
 mod workspace;
 
 use std::process::ExitCode;
@@ -14,6 +18,11 @@ usage: cargo xtask <task>
 
 tasks:
   loom     try all orders in which threads can meet in the ring and at the gate
+  demo [web|roslyn|split]... [--quick]
+           profile real programs and show what the profiler says of them
+  test     everything that has to hold: format, lints, build, all tests; with a summary
+  truth [--write]
+           run the truth tests and print, or write to docs/truth.md, what they measured
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
@@ -24,6 +33,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("loom") => interleave::run(&arguments[1..]),
+        Some("demo") => demo::run(&arguments[1..]),
+        Some("test") => test::run(&arguments[1..]),
+        Some("truth") => truth::run(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),

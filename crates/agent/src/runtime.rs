@@ -51,6 +51,7 @@ impl Clr {
             (start..start.saturating_add(range.size as u64)).contains(&address)
         };
         let found = versions.into_iter().find(|(_, ranges)| ranges.iter().any(holds));
+        let found = found.or_else(|| self.code_around(address));
         let (start, ranges) = found.unwrap_or_default();
         let ranges = ranges.iter().map(|range| {
             let start = range.start as u64;
@@ -63,6 +64,24 @@ impl Clr {
             ranges: ranges.collect(),
             siblings: others.map(|start| *start as u64).collect(),
         }
+    }
+}
+
+impl Clr {
+    /// The code around an address whose method has no version of that code: a precompiled stub of a
+    /// P/Invoke method. The runtime tells its extent to those who know its start, so that is looked
+    /// for, once a method; stubs are small.
+    fn code_around(&self, address: u64) -> Option<(usize, Vec<clr::CodeRange>)> {
+        const STUB_BYTES_MAX: usize = 4096;
+        let address = usize::try_from(address).ok()?;
+        for start in (address.saturating_sub(STUB_BYTES_MAX)..=address).rev() {
+            let ranges = self.info.code_ranges(start);
+            // Asked in the middle of a method, it answers with nothing that begins there.
+            let Some(first) = ranges.first().filter(|range| range.start == start) else { continue };
+            let holds = address < start.saturating_add(first.size);
+            return holds.then_some((start, ranges));
+        }
+        None
     }
 }
 

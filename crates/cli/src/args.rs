@@ -96,6 +96,10 @@ const TOP_LONG: &str = "\
 Show where time went, from profile files: time in functions themselves and with what they called,
 CPU and wall side by side; then the totals, what profiling cost and what was lost.
 
+What says nothing about the program is left out, unless --all is given: wall time of threads that
+wait for work, the frames below a thread's first method, and the methods that only pass work on
+(pool, tasks, async). A wait is charged to the method that waits, not to the system call.
+
 A folder stands for the profiles (*.pb.gz) in it. All files are merged. A file that can't be read
 is named on standard error and passed over, and the exit code is then 1.";
 
@@ -103,7 +107,7 @@ const TOP_EXAMPLES: &str = "\
 Examples:
   corprof top corprof-out/MyApp-20261129-101500
   corprof top a.pb.gz b.pb.gz --by thread
-  corprof top profiles/ --sort total --value wall --limit 50
+  corprof top profiles/ --sort total --value wall --limit 50 --all
   corprof top profiles/ --json | jq '.rows[0]'";
 
 /// `corprof top`.
@@ -129,7 +133,11 @@ pub struct TopArgs {
     #[arg(long, value_enum)]
     pub value: Option<Clock>,
 
-    /// JSON on standard output; times are nanoseconds
+    /// Everything as in the files: also waits for work, thread starts and task plumbing
+    #[arg(long)]
+    pub all: bool,
+
+    /// JSON on standard output; times are nanoseconds, and everything is in it as with --all
     #[arg(long)]
     pub json: bool,
 }

@@ -7,6 +7,7 @@ use model::ThreadState;
 use profile::{FrameIndex, Profile, Sample, StringIndex, Values};
 
 use crate::args::{By, Clock, Sort};
+use crate::focus::{Focus, Scope};
 
 /// A row: a function, a thread, a state or a module.
 #[derive(Clone, Debug, Default)]
@@ -22,14 +23,15 @@ pub struct Row {
 }
 
 /// All rows of a profile, in no order.
-pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
+pub fn rows(profile: &Profile, by: By, scope: Scope) -> Vec<Row> {
+    let focus = Focus::new(profile, scope);
     match by {
-        By::Function => by_frame(profile, |frame| {
+        By::Function => by_frame(profile, focus, |frame| {
             let name = profile.function_of(frame).map_or("?", |f| profile.text(f.name));
             (name, module_name(profile, frame))
         }),
-        By::Module => by_frame(profile, |frame| (module_name(profile, frame), "")),
-        By::Thread => by_sample(profile, |sample| {
+        By::Module => by_frame(profile, focus, |frame| (module_name(profile, frame), "")),
+        By::Thread => by_sample(profile, focus, |sample| {
             sample.thread.map_or_else(
                 || "[no thread]".to_owned(),
                 |thread| match (profile.text(thread.name), thread.tid) {
@@ -39,7 +41,7 @@ pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
                 },
             )
         }),
-        By::State => by_sample(profile, |sample| {
+        By::State => by_sample(profile, focus, |sample| {
             sample.state.map_or("[CPU samples]", ThreadState::name).to_owned()
         }),
     }
@@ -57,44 +59,60 @@ pub fn sort(rows: &mut [Row], sort: Sort, clock: Clock) {
     rows.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
 }
 
-fn by_sample(profile: &Profile, name: impl Fn(&Sample) -> String) -> Vec<Row> {
+fn by_sample(
+    profile: &Profile,
+    mut focus: Focus<'_>,
+    name: impl Fn(&Sample) -> String,
+) -> Vec<Row> {
     let mut rows: HashMap<String, Values> = HashMap::new();
     for sample in &profile.samples {
-        rows.entry(name(sample)).or_default().add(sample.values);
+        rows.entry(name(sample)).or_default().add(focus.see(sample).values);
     }
     let row = |(name, values)| Row { name, module: String::new(), own: values, total: values };
     rows.into_iter().map(row).collect()
 }
 
-fn by_frame<'a>(profile: &'a Profile, name: impl Fn(FrameIndex) -> (&'a str, &'a str)) -> Vec<Row> {
+fn by_frame<'a>(
+    profile: &'a Profile,
+    mut focus: Focus<'_>,
+    name: impl Fn(FrameIndex) -> (&'a str, &'a str),
+) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut positions: HashMap<(&str, &str), usize> = HashMap::new();
     // The row of each frame, found once a frame and not once a sample.
     let mut row_of: Vec<Option<usize>> = vec![None; profile.frames.len()];
     // The sample that a row was last part of, so that recursion counts once.
     let mut seen: Vec<usize> = Vec::new();
+    let mut row = |frame: FrameIndex, rows: &mut Vec<Row>, seen: &mut Vec<usize>| {
+        if let Some(Some(position)) = row_of.get(frame.get()) {
+            return *position;
+        }
+        let (name, module) = name(frame);
+        let position = *positions.entry((name, module)).or_insert_with(|| {
+            seen.push(usize::MAX);
+            rows.push(Row { name: name.into(), module: module.into(), ..Row::default() });
+            rows.len() - 1
+        });
+        if let Some(slot) = row_of.get_mut(frame.get()) {
+            *slot = Some(position);
+        }
+        position
+    };
     for (number, sample) in profile.samples.iter().enumerate() {
-        for (depth, frame) in profile.stack(sample.stack).enumerate() {
-            let position = *row_of.get(frame.get()).unwrap_or(&None);
-            let position = position.unwrap_or_else(|| {
-                let (name, module) = name(frame);
-                *positions.entry((name, module)).or_insert_with(|| {
-                    seen.push(usize::MAX);
-                    rows.push(Row { name: name.into(), module: module.into(), ..Row::default() });
-                    rows.len() - 1
-                })
-            });
-            if let Some(slot) = row_of.get_mut(frame.get()) {
-                *slot = Some(position);
+        let view = focus.see(sample);
+        if let Some(own) = view.own {
+            let position = row(own, &mut rows, &mut seen);
+            if let Some(row) = rows.get_mut(position) {
+                row.own.add(view.values);
             }
+        }
+        for frame in view.frames {
+            let position = row(*frame, &mut rows, &mut seen);
             let (Some(row), Some(last)) = (rows.get_mut(position), seen.get_mut(position)) else {
                 continue;
             };
-            if depth == 0 {
-                row.own.add(sample.values);
-            }
             if *last != number {
-                row.total.add(sample.values);
+                row.total.add(view.values);
                 *last = number;
             }
         }

@@ -3,13 +3,15 @@
 
 use std::fmt::Write as _;
 
-use profile::{SelfReport, Values};
+use model::{EndReason, ThreadState};
+use profile::{Profile, SelfReport, Values};
 use serde_json::{Map, Value, json};
 
 use crate::args::{By, Clock, Sort};
+use crate::focus::{Focus, Scope};
 use crate::loaded::{Loaded, Process};
 use crate::ranking::{self, Row};
-use crate::table::{self, Column};
+use crate::table::{self, Line};
 use crate::units::{count, difference, memory, percent, share, time};
 
 /// Processes that are listed; the rest is counted.
@@ -26,6 +28,8 @@ pub struct View {
     pub clock: Option<Clock>,
     /// Rows of each table.
     pub limit: usize,
+    /// How much is shown.
+    pub scope: Scope,
 }
 
 impl View {
@@ -36,8 +40,8 @@ impl View {
 
 /// The tables, for a terminal of that width or for a pipe.
 pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
-    let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, view.by);
+    let total = Sums::of(&loaded.profile, view.scope).total;
+    let mut rows = ranking::rows(&loaded.profile, view.by, view.scope);
     let mut text = String::new();
     let own_is_total = matches!(view.by, By::Thread | By::State);
     let sorts: &[Sort] = match view.sort {
@@ -51,10 +55,15 @@ pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
         let shown = rows.iter().filter(|row| selected(row, *sort) != Values::default());
         let all = shown.clone().count();
         let lines = shown.take(view.limit).map(|row| line(row, *sort, view.by, total));
+        let lines: Vec<_> = lines.collect();
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&table::render(&columns(*sort, view.by, own_is_total), lines, width));
+        if !own_is_total {
+            let _ = writeln!(text, "{}", title(*sort));
+        }
+        let headings = headings(*sort, own_is_total);
+        text.push_str(&table::render(&headings, name_of_rows(view.by), &lines, width));
         if all > view.limit {
             let _ = writeln!(text, "and {} more", count(all - view.limit, "row"));
         }
@@ -66,55 +75,114 @@ fn selected(row: &Row, sort: Sort) -> Values {
     if sort == Sort::Own { row.own } else { row.total }
 }
 
-fn columns(sort: Sort, by: By, own_is_total: bool) -> Vec<Column> {
-    let (cpu, wall) = match sort {
-        _ if own_is_total => ("cpu", "wall"),
-        Sort::Own => ("cpu self", "wall self"),
-        Sort::Total => ("cpu total", "wall total"),
-    };
-    let mut columns = vec![
-        Column::Right(cpu),
-        Column::Right("cpu %"),
-        Column::Right(wall),
-        Column::Right("wall %"),
-    ];
-    match by {
-        By::Function => columns.extend([Column::Left("function"), Column::Left("module")]),
-        By::Thread => columns.push(Column::Left("thread")),
-        By::State => columns.push(Column::Left("state")),
-        By::Module => columns.push(Column::Left("module")),
+fn title(sort: Sort) -> &'static str {
+    match sort {
+        Sort::Own => "time in the code of the row itself",
+        Sort::Total => "time in the row and in all that it called",
     }
-    columns
 }
 
-fn line(row: &Row, sort: Sort, by: By, total: Values) -> Vec<String> {
+fn headings(sort: Sort, own_is_total: bool) -> [&'static str; 4] {
+    match sort {
+        _ if own_is_total => ["cpu", "cpu %", "wall", "wall %"],
+        Sort::Own => ["cpu self", "cpu %", "wall self", "wall %"],
+        Sort::Total => ["cpu total", "cpu %", "wall total", "wall %"],
+    }
+}
+
+fn name_of_rows(by: By) -> &'static str {
+    match by {
+        By::Function => "function",
+        By::Thread => "thread",
+        By::State => "state",
+        By::Module => "module",
+    }
+}
+
+fn line(row: &Row, sort: Sort, by: By, total: Values) -> Line {
     let values = selected(row, sort);
-    let mut cells = vec![
+    let numbers = vec![
         time(values.cpu_ns),
         percent(values.cpu_ns, total.cpu_ns),
         time(values.wall_ns),
         percent(values.wall_ns, total.wall_ns),
-        row.name.clone(),
     ];
-    if by == By::Function {
+    let note = if by == By::Function { note(row) } else { String::new() };
+    Line { numbers, name: row.name.clone(), note }
+}
+
+/// More about a function: its module, or what a module does whose functions have no names.
+fn note(row: &Row) -> String {
+    let is_module = row.name.strip_prefix('[').and_then(|name| name.strip_suffix(']'))
+        == Some(row.module.as_str());
+    match row.module.as_str() {
+        "[no module]" if row.name == "[stub]" => "code made by the .NET runtime".to_owned(),
         // Synthetic frames have none, and saying so in every row helps nobody.
-        cells.push(if row.module == "[no module]" { String::new() } else { row.module.clone() });
+        "[no module]" => String::new(),
+        "libcoreclr.so" if is_module => ".NET runtime".to_owned(),
+        "libclrjit.so" if is_module => "just-in-time compiler".to_owned(),
+        "libc.so.6" if is_module => "C library".to_owned(),
+        _ if is_module => String::new(),
+        module => module.to_owned(),
     }
-    cells
+}
+
+/// What all samples add up to.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// What is shown.
+    total: Values,
+    /// Wall time by state, as far as it is shown; in the order of the states.
+    states: Vec<(ThreadState, u64)>,
+    /// Wall time of threads that waited for work, which is not shown.
+    left_out_ns: u64,
+}
+
+impl Sums {
+    fn of(profile: &Profile, scope: Scope) -> Self {
+        let mut focus = Focus::new(profile, scope);
+        let mut sums = Self::default();
+        sums.states.extend(ThreadState::ALL.map(|state| (state, 0)));
+        for sample in &profile.samples {
+            let values = focus.see(sample).values;
+            sums.total.add(values);
+            sums.left_out_ns += sample.values.wall_ns - values.wall_ns;
+            let slot = sums.states.iter_mut().find(|(state, _)| Some(*state) == sample.state);
+            if let Some((_, sum)) = slot {
+                *sum = sum.saturating_add(values.wall_ns);
+            }
+        }
+        sums
+    }
+
+    fn states(&self) -> String {
+        let text = |(state, ns): &(ThreadState, u64)| {
+            let why = if *state == ThreadState::Runnable { " (no processor was free)" } else { "" };
+            format!("{} {}{why}", state.name(), time(*ns))
+        };
+        let mut states = self.states.clone();
+        states.retain(|(_, ns)| *ns > 0);
+        states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        states.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Totals, cost, losses and processes, a line each.
-pub fn numbers(loaded: &Loaded) -> String {
-    let total = loaded.profile.total();
-    let mut lines = vec![(
-        "total",
-        format!(
-            "{} CPU in {} samples, {} wall",
-            time(total.cpu_ns),
-            total.count,
-            time(total.wall_ns)
-        ),
-    )];
+pub fn numbers(loaded: &Loaded, scope: Scope) -> String {
+    let sums = Sums::of(&loaded.profile, scope);
+    let total = sums.total;
+    let (cpu, wall) = (time(total.cpu_ns), time(total.wall_ns));
+    let samples = count(usize::try_from(total.count).unwrap_or(usize::MAX), "sample");
+    let mut lines = vec![("total", format!("{cpu} CPU in {samples}, {wall} wall"))];
+    let states = sums.states();
+    if !states.is_empty() {
+        lines.push(("wall", states));
+    }
+    if sums.left_out_ns > 0 {
+        let idle = time(sums.left_out_ns);
+        let how = "of wall time, in threads that waited for work (corprof top --all has it)";
+        lines.push(("left out", format!("{idle} {how}")));
+    }
     match loaded.report() {
         Some(report) => report_lines(&report, total, &mut lines),
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
@@ -133,13 +201,13 @@ fn report_lines(report: &SelfReport, total: Values, lines: &mut Vec<(&'static st
     let mut kernel = Vec::new();
     if report.managed_cpu_ns > 0 {
         kernel.push(format!(
-            "{} for the sampled threads (the profile has {})",
+            "{} for the sampled threads (profile: {})",
             time(report.managed_cpu_ns),
             difference(total.cpu_ns, report.managed_cpu_ns)
         ));
     }
     if report.process_cpu_ns > 0 {
-        kernel.push(format!("{} for the whole process", time(report.process_cpu_ns)));
+        kernel.push(format!("{} for the process", time(report.process_cpu_ns)));
     }
     if !kernel.is_empty() {
         lines.push(("kernel", format!("counted {}", kernel.join(", "))));
@@ -154,31 +222,35 @@ fn report_lines(report: &SelfReport, total: Values, lines: &mut Vec<(&'static st
         report.losses.iter().map(|(loss, n)| format!("{} {n}", loss.name())).collect();
     let lost = if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") };
     lines.push(("lost", lost));
-    let walks = report.ends.total();
-    let ends: Vec<_> = report
-        .ends
-        .iter()
-        .map(|(end, n)| format!("{} {n} ({})", end.frame(), percent(n, walks)))
-        .collect();
-    if !ends.is_empty() {
-        lines.push(("walks", format!("ended at {}", ends.join(", "))));
+    lines.extend(stacks(report));
+}
+
+/// How many stacks are whole, and why others are not.
+fn stacks(report: &SelfReport) -> Option<(&'static str, String)> {
+    let all = report.ends.total();
+    let whole = report.ends.get(EndReason::Root);
+    let cut = report.ends.iter().filter(|(end, _)| *end != EndReason::Root);
+    let cut: Vec<_> = cut.map(|(end, n)| format!("{} {n}", end.frame())).collect();
+    if all == 0 {
+        return None;
     }
+    let mut text = format!("{} of {} whole", percent(whole, all), all);
+    if !cut.is_empty() {
+        let _ = write!(text, "; cut off: {}", cut.join(", "));
+    }
+    Some(("stacks", text))
 }
 
 fn processes(processes: &[Process]) -> String {
-    let columns = [
-        Column::Right("cpu"),
-        Column::Right("wall"),
-        Column::Right("files"),
-        Column::Right("pid"),
-        Column::Left("process"),
-    ];
-    let rows = processes.iter().take(PROCESSES_SHOWN).map(|process| {
+    let lines = processes.iter().take(PROCESSES_SHOWN).map(|process| {
         let pid = if process.pid == 0 { "?".to_owned() } else { process.pid.to_string() };
         let (cpu, wall) = (time(process.values.cpu_ns), time(process.values.wall_ns));
-        vec![cpu, wall, process.files.to_string(), pid, process.service.clone()]
+        let numbers = vec![cpu, wall, process.files.to_string(), pid];
+        Line { numbers, name: process.service.clone(), note: String::new() }
     });
-    let mut text = format!("\n{}", table::render(&columns, rows, None));
+    let lines: Vec<_> = lines.collect();
+    let headings = ["cpu", "wall", "files", "pid"];
+    let mut text = format!("\n{}", table::render(&headings, "process", &lines, None));
     let more = processes.len().saturating_sub(PROCESSES_SHOWN);
     if more > 0 {
         let _ = writeln!(text, "and {more} more");
@@ -186,10 +258,10 @@ fn processes(processes: &[Process]) -> String {
     text
 }
 
-/// Everything as JSON; times in nanoseconds.
+/// Everything as JSON, whatever the view leaves out; times in nanoseconds.
 pub fn json(loaded: &Loaded, view: View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, view.by);
+    let mut rows = ranking::rows(&loaded.profile, view.by, Scope::All);
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();
@@ -198,6 +270,7 @@ pub fn json(loaded: &Loaded, view: View) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("by".into(), json!(format!("{:?}", view.by).to_lowercase()));
     map.insert("total".into(), json_values(total));
+    map.insert("wall_by_state".into(), json_states(&loaded.profile));
     map.insert("start_unix_ns".into(), json!(period.start_unix_ns));
     map.insert("duration_ns".into(), json!(period.duration_ns));
     map.insert("rows".into(), json!(rows));
@@ -208,6 +281,15 @@ pub fn json(loaded: &Loaded, view: View) -> Map<String, Value> {
     map.insert("processes".into(), json!(processes));
     map.insert("files".into(), json!(files));
     map
+}
+
+/// Wall time by state, and that of threads which wait for work, out of the states that they have.
+fn json_states(profile: &Profile) -> Value {
+    let sums = Sums::of(profile, Scope::Work);
+    let pair = |(state, ns): &(ThreadState, u64)| (format!("{}_ns", state.name()), json!(ns));
+    let mut map: Map<_, _> = sums.states.iter().map(pair).collect();
+    map.insert("waiting_for_work_ns".into(), json!(sums.left_out_ns));
+    Value::Object(map)
 }
 
 fn json_values(values: Values) -> Value {

@@ -16,6 +16,7 @@ use crate::args::{By, RunArgs};
 use crate::child::{self, Ended, signal_name};
 use crate::failure::{Failure, NOT_STARTED};
 use crate::files::{self, Before};
+use crate::focus::Scope;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::{count, time};
@@ -134,7 +135,8 @@ fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Resu
         return Ok(());
     }
     let loaded = loader.finish();
-    let view = View { by: By::Function, sort: None, clock: None, limit: args.top };
+    let scope = Scope::Work;
+    let view = View { by: By::Function, sort: None, clock: None, limit: args.top, scope };
     match &args.json {
         Some(target) => write_json(Path::new(target), folder, &loaded, view, ended),
         None => write_tables(folder, &loaded, view, ended),
@@ -151,7 +153,7 @@ fn write_tables(folder: &Path, loaded: &Loaded, view: View, ended: &Ended) -> Re
     let width = table::width(&std::io::stderr());
     writeln!(err, "\ncorprof: the program {how} after {}\n", time(ran))?;
     writeln!(err, "{}", report::tables(loaded, view, width))?;
-    write!(err, "{}", report::numbers(loaded))?;
+    write!(err, "{}", report::numbers(loaded, view.scope))?;
     let files = count(loaded.files.len(), "file");
     writeln!(err, "{:<9} {files} in {}", "profiles", shown(folder))?;
     Ok(())

@@ -1,22 +1,29 @@
-//! Columns that line up: wrapped to a terminal's width, plain and whole when piped.
+//! Columns that line up: numbers first, then a name, which is fitted to a terminal's width and
+//! whole when piped.
 
 use std::io::IsTerminal;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::names;
 
 /// Narrower than this no table makes sense, so it is left to the terminal to wrap.
 const NARROWEST: u16 = 60;
+/// Between two columns.
+const GAP: &str = "  ";
+/// A name is not made narrower than this, however wide the numbers are.
+const NAME_NARROWEST: usize = 24;
 
-/// A heading with the way its column is aligned.
-#[derive(Clone, Copy, Debug)]
-pub enum Column {
-    /// Numbers.
-    Right(&'static str),
-    /// Texts.
-    Left(&'static str),
+/// A row.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// The numbers, aligned at their right ends.
+    pub numbers: Vec<String>,
+    /// What they are of.
+    pub name: String,
+    /// More about it, shown where there is room; may be empty.
+    pub note: String,
 }
 
-/// The width to wrap to; `None` if the output is not a terminal.
+/// The width of lines; `None` if the output is not a terminal.
 pub fn width(stream: &impl IsTerminal) -> Option<u16> {
     if !stream.is_terminal() {
         return None;
@@ -26,50 +33,76 @@ pub fn width(stream: &impl IsTerminal) -> Option<u16> {
 }
 
 /// The table as text, with its headings in bold and a line break at its end.
-pub fn render(
-    columns: &[Column],
-    rows: impl IntoIterator<Item = Vec<String>>,
-    width: Option<u16>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(columns.iter().map(|column| match column {
-        Column::Right(name) | Column::Left(name) => *name,
-    }));
-    for row in rows {
-        table.add_row(row.iter().map(|cell| printable(cell)));
-    }
-    for (position, column) in columns.iter().enumerate() {
-        let Some(cells) = table.column_mut(position) else { continue };
-        // Two spaces between columns, and none before the first.
-        cells.set_padding((if position == 0 { 0 } else { 2 }, 0));
-        if matches!(column, Column::Right(_)) {
-            cells.set_cell_alignment(CellAlignment::Right);
+pub fn render(headings: &[&str], name: &str, lines: &[Line], width: Option<u16>) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| names::width(heading)).collect();
+    for line in lines {
+        for (width, number) in widths.iter_mut().zip(&line.numbers) {
+            *width = (*width).max(names::width(number));
         }
     }
-    match width {
-        Some(width) => {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        None => {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-    }
-    let mut text = String::new();
-    for (number, line) in table.lines().enumerate() {
-        let line = line.trim_end();
-        let bold = anstyle::Style::new().bold();
-        if number == 0 {
-            text.push_str(&format!("{bold}{line}{bold:#}\n"));
-        } else {
-            text.push_str(line);
-            text.push('\n');
-        }
+    let used: usize = widths.iter().map(|width| width + GAP.len()).sum();
+    let room = width.map(|width| usize::from(width).saturating_sub(used).max(NAME_NARROWEST));
+    let bold = anstyle::Style::new().bold();
+    let numbers = numbers(&widths, headings.iter().copied());
+    let mut text = format!("{bold}{numbers}{name}{bold:#}\n");
+    for line in lines {
+        text.push_str(&self::numbers(&widths, line.numbers.iter().map(String::as_str)));
+        text.push_str(&label(&printable(&line.name), &printable(&line.note), room));
+        text.push('\n');
     }
     text
+}
+
+fn numbers<'a>(widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
+    widths.iter().zip(cells).map(|(width, cell)| format!("{cell:>width$}{GAP}")).collect()
+}
+
+/// The name, and the note if both fit.
+fn label(name: &str, note: &str, room: Option<usize>) -> String {
+    let name = room.map_or_else(|| name.to_owned(), |room| names::fit(name, room));
+    let both = names::width(&name) + GAP.len() + names::width(note);
+    if note.is_empty() || room.is_some_and(|room| both > room) {
+        return name;
+    }
+    let dim = anstyle::Style::new().dimmed();
+    format!("{name}{GAP}{dim}{note}{dim:#}")
 }
 
 /// A text without control characters: a name in somebody's file must not speak to the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(width: Option<u16>) -> String {
+        let line = |number: &str, name: &str| Line {
+            numbers: vec![number.to_owned(), "1.0 %".to_owned()],
+            name: name.to_owned(),
+            note: "Shop.dll".to_owned(),
+        };
+        let lines =
+            [line("12 ms", "Shop.Run()"), line("3", "Shop.Very.Long.Namespace.Type.Load(int)")];
+        let text = render(&["cpu", "cpu %"], "function", &lines, width);
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn a_pipe_gets_everything_and_a_terminal_what_fits() {
+        assert_eq!(
+            rendered(None),
+            "  cpu  cpu %  function\n\
+             12 ms  1.0 %  Shop.Run()  Shop.dll\n    \
+             3  1.0 %  Shop.Very.Long.Namespace.Type.Load(int)  Shop.dll\n"
+        );
+        assert_eq!(
+            rendered(Some(40)),
+            "  cpu  cpu %  function\n\
+             12 ms  1.0 %  Shop.Run()  Shop.dll\n    \
+             3  1.0 %  …Long.Namespace.Type.Load…\n"
+                .replace("…Long.Namespace.Type.Load…", "…Namespace.Type.Load(…)")
+        );
+    }
 }

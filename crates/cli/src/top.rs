@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::args::TopArgs;
 use crate::failure::{FAILED, Failure};
 use crate::files;
+use crate::focus::Scope;
 use crate::loaded::Loader;
 use crate::report::{self, View};
 use crate::table;
@@ -42,7 +43,8 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
     }
     let loaded = loader.finish();
-    let view = View { by: args.by, sort: args.sort, clock: args.value, limit: args.limit };
+    let scope = if args.all { Scope::All } else { Scope::Work };
+    let view = View { by: args.by, sort: args.sort, clock: args.value, limit: args.limit, scope };
     let mut out = anstream::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&Value::Object(report::json(&loaded, view)))?;
@@ -50,7 +52,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     } else {
         let width = table::width(&std::io::stdout());
         writeln!(out, "{}", report::tables(&loaded, view, width))?;
-        write!(out, "{}", report::numbers(&loaded))?;
+        write!(out, "{}", report::numbers(&loaded, scope))?;
         writeln!(out, "{:<9} {}", "files", count(loaded.files.len(), "file"))?;
     }
     out.flush()?;

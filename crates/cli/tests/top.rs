@@ -5,8 +5,9 @@ mod support;
 use std::io::Read as _;
 use std::process::Stdio;
 
+use model::{FrameKind, ThreadState};
 use serde_json::Value;
-use support::{Dir, Ran, profile_bytes};
+use support::{Dir, MS, Ran, profile_bytes};
 
 #[test]
 fn files_and_folders_are_merged() {
@@ -22,6 +23,7 @@ fn files_and_folders_are_merged() {
         "  200 ms  25.0 %          0    0.0 %  [garbage collector]\n",
         "cpu total   cpu %  wall total   wall %  function",
         "total     800 ms CPU in 80 samples, 1.40 s wall",
+        "wall      sleeping 1.40 s\n",
         "files     2 files",
     ] {
         assert!(ran.out.contains(line), "no {line:?} in\n{}", ran.out);
@@ -45,15 +47,125 @@ fn rows_can_be_functions_threads_states_and_modules() {
     let first = |flags: &[&str]| {
         let ran = dir.run(&[&["top", "a.pb.gz", "--limit", "1"], flags].concat());
         ran.check(0, &[]);
-        ran.out.lines().nth(1).unwrap().to_owned()
+        ran.out.lines().nth(2).unwrap().to_owned()
     };
     assert!(first(&["--sort", "self"]).contains("Prices.Sum"));
     // Of equal CPU time the one with more wall time comes first.
     assert!(first(&["--sort", "total"]).contains("Program.Main"));
-    assert!(first(&["--value", "wall"]).contains("nanosleep"));
+    // A wait is the method's that waits, unless all is to be seen.
+    assert!(first(&["--value", "wall"]).contains("Program.Main"));
+    assert!(first(&["--value", "wall", "--all"]).contains("nanosleep"));
     assert!(first(&["--value", "wall", "--sort", "total"]).contains("Program.Main"));
     let ran = dir.run(&["top", "a.pb.gz", "--limit", "1", "--sort", "self"]);
     assert!(ran.out.contains("and 2 rows more"), "{}", ran.out);
+}
+
+#[test]
+fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
+    use ThreadState::{Lock, Runnable, Sleeping, Waiting};
+    let dir = Dir::new();
+    dir.write(
+        "a.pb.gz",
+        &stacks(&[
+            // A pool thread at work, ready to work, at a lock, in a sleep, and waiting for work.
+            (&["n:[libcoreclr.so]", "m:Shop.Load()", DISPATCH, "n:[libc.so.6]"], None, 50),
+            (&["m:Shop.Load()", DISPATCH, "n:[libc.so.6]"], Some(Runnable), 60),
+            (&["n:futex", "m:Shop.Load()", DISPATCH, "n:[libc.so.6]"], Some(Lock), 70),
+            (&["n:futex", "m:Shop.Nap()", DISPATCH, "n:[libc.so.6]"], Some(Sleeping), 80),
+            (&["n:futex", IDLE, "n:[libc.so.6]"], Some(Waiting), 9_000),
+            // A thread of the runtime's own, waiting; and one that was not walked to its end.
+            (&["n:futex", "n:[libcoreclr.so]", "n:[libc.so.6]"], Some(Waiting), 9_000),
+            (&["n:futex", "n:[libcoreclr.so]", "s:[no unwind rule]"], Some(Waiting), 90),
+        ]),
+    );
+    check_lines(
+        &dir.run(&["top", "a.pb.gz", "--value", "wall"]),
+        &[
+            "total 50.0 ms CPU in 1 sample, 300 ms wall",
+            "wall waiting 90.0 ms, sleeping 80.0 ms, lock 70.0 ms, runnable 60.0 ms (no processor \
+             was free)",
+            "left out 18.0 s of wall time, in threads that waited for work (corprof top --all has \
+             it)",
+            // In the code itself: work where it is, waits in the method, the unknown where it is.
+            "50.0 ms 100.0 % 0 0.0 % [libcoreclr.so] .NET runtime",
+            "0 0.0 % 130 ms 43.3 % Shop.Load()",
+            "0 0.0 % 80.0 ms 26.7 % Shop.Nap()",
+            "0 0.0 % 90.0 ms 30.0 % futex",
+            // With all that it called.
+            "50.0 ms 100.0 % 130 ms 43.3 % Shop.Load()",
+        ],
+    );
+    let ran = dir.run(&["top", "a.pb.gz"]);
+    for word in ["Dispatch", "LowLevelLifo", "libc.so.6"] {
+        assert!(!ran.out.contains(word), "{word} in\n{}", ran.out);
+    }
+    check_lines(
+        &dir.run(&["top", "a.pb.gz", "--value", "wall", "--all"]),
+        &[
+            "total 50.0 ms CPU in 1 sample, 18.3 s wall",
+            "0 0.0 % 18.2 s 99.7 % futex",
+            "50.0 ms 100.0 % 18.2 s 99.5 % [libc.so.6] C library",
+        ],
+    );
+    let json: Value = serde_json::from_str(&dir.run(&["top", "a.pb.gz", "--json"]).out).unwrap();
+    assert_eq!(json["total"]["wall_ns"], 18_300_000_000_u64);
+    assert_eq!(json["wall_by_state"]["waiting_for_work_ns"], 18_000_000_000_u64);
+    assert_eq!(json["wall_by_state"]["lock_ns"], 70_000_000);
+}
+
+/// Fails unless the output has all these lines, however many spaces are in them.
+fn check_lines(ran: &Ran, lines: &[&str]) {
+    ran.check(0, &[]);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let out: Vec<String> = ran.out.lines().map(words).collect();
+    for line in lines {
+        assert!(out.iter().any(|other| other == line), "no {line:?} in\n{}", ran.out);
+    }
+}
+
+const DISPATCH: &str = "m:System.Threading.ThreadPoolWorkQueue.Dispatch()";
+const IDLE: &str = "m:System.Threading.LowLevelLifoSemaphore.Wait(int, bool)";
+
+/// A profile of stacks in milliseconds, of CPU where there is no state. Frames are the leaf first,
+/// with their kind: m(anaged), n(ative) or s(ynthetic).
+fn stacks(samples: &[(&[&str], Option<ThreadState>, u64)]) -> Vec<u8> {
+    let mut aggregate = profile::Aggregate::default();
+    let thread = profile::ThreadKey { tid: 7, generation: 0 };
+    for (names, state, ms) in samples {
+        let frames: Vec<_> = names.iter().map(|name| frame(&mut aggregate, name)).collect();
+        let stack = aggregate.stack(frames);
+        let mut values = profile::Values::default();
+        match state {
+            None => (values.count, values.cpu_ns) = (1, ms * MS),
+            Some(_) => values.wall_ns = ms * MS,
+        }
+        let key = profile::SampleKey { stack, thread, state: *state };
+        assert_eq!(aggregate.add(&key, values), profile::Added::Kept);
+    }
+    let taken = aggregate.take(profile::Period::default());
+    profile::pprof::write(&taken.profile, Vec::new()).unwrap()
+}
+
+fn frame(aggregate: &mut profile::Aggregate, name: &str) -> profile::FrameId {
+    let (kind, name) = name.split_at(2);
+    let kind = match kind {
+        "m:" => FrameKind::Managed,
+        "n:" => FrameKind::Native,
+        _ => return aggregate.synthetic_frame(name),
+    };
+    let file = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let module = file.and_then(|file| {
+        aggregate.module(&profile::ModuleInfo { file, build_id: "", start: 0, limit: 0 })
+    });
+    aggregate.frame(&profile::Frame {
+        name,
+        raw_name: "",
+        module,
+        address: 0,
+        kind,
+        file: None,
+        line: None,
+    })
 }
 
 #[test]

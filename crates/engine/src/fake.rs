@@ -76,7 +76,7 @@ impl Runtime for Table {
 pub fn shared(records: usize, slots: u64) -> &'static Shared {
     let records: Vec<Record> = (0..records).map(|_| Record::default()).collect();
     let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
-    Box::leak(Box::new(Shared::new(records.leak(), Ring::new(slots.leak()))))
+    Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))))
 }
 
 /// How often something was lost.

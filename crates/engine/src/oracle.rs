@@ -99,8 +99,8 @@ impl Oracle {
         }
     }
 
-    /// Compares with the stack that was read without a signal just before, if the thread has not run
-    /// since.
+    /// Compares with the stack that was read without a signal just before, if the thread has not
+    /// run since.
     fn compare_blocked(
         &mut self,
         sample: &Sample,

@@ -4,12 +4,12 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use config::Config;
 use model::Loss;
-use model::limits::{RING_SLOTS, THREADS_MAX};
+use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
 use signal::handler::{Shared, on_signal, set_shared};
 use signal::record::Record;
 use signal::ring::{Ring, Slot};
@@ -233,7 +233,9 @@ fn make_shared() -> io::Result<&'static Shared> {
     for (index, slot) in slots.iter_mut().enumerate() {
         slot.set_index(index as u64);
     }
-    Ok(Box::leak(Box::new(Shared::new(records, Ring::new(slots)))))
+    // SAFETY: an atomic number of zero bytes is valid.
+    let by_tid: &'static [AtomicU32] = unsafe { pages::map_zeroed::<AtomicU32>(TIDS_MAX)? };
+    Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))
 }
 
 /// Installs the handler, unless the signal is somebody else's.

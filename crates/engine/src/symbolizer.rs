@@ -204,11 +204,14 @@ impl Symbolizer {
 
     /// Whether an address lies in code, as far as anybody knows; learns it, if it is managed.
     pub fn know(&mut self, address: u64) -> bool {
-        if self.native.module(address).is_some() || self.methods.at(address).is_some() {
-            return true;
+        if !self.is_known(address) {
+            self.learn(address);
         }
-        self.learn(address);
-        self.methods.at(address).is_some()
+        self.is_known(address)
+    }
+
+    fn is_known(&self, address: u64) -> bool {
+        self.native.module(address).is_some() || self.methods.at(address).is_some()
     }
 
     /// Whether two addresses are an exception handler and the method that called it.
@@ -238,6 +241,7 @@ impl Symbolizer {
         if let Some(named) = self.cache.get(&address) {
             return *named;
         }
+        self.know(address);
         let named = match self.native.module(address).cloned() {
             Some(module) => self.native_frame(&module, address, aggregate),
             None => match self.managed_frame(address, aggregate) {
@@ -264,7 +268,7 @@ impl Symbolizer {
         let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
         let symbol = symbol.map(|symbol| symbol.name.to_owned());
         let anonymous = symbol.is_none();
-        let name = symbol.unwrap_or_else(|| format!("[{}]", module.name()));
+        let name = symbol.unwrap_or_else(|| anonymous_name(&module.name()));
         let id = self.native_module(module, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name,
@@ -290,7 +294,6 @@ impl Symbolizer {
     }
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Option<Named> {
-        self.know(address);
         let (_, known) = self.methods.at(address)?;
         let funclet = address >= known.funclets;
         if let Some(named) = known.note.named {
@@ -341,6 +344,14 @@ impl Symbolizer {
     fn learn(&mut self, address: u64) {
         let stub = Name { display: STUB.to_owned(), ..Name::default() };
         let found = self.runtime.look_up(address);
+        if found.is_none() {
+            // A library that was loaded a moment ago would be taken for a stub, and a thread that
+            // blocks in it is not looked at again until it moves.
+            self.refresh();
+            if self.native.module(address).is_some() {
+                return;
+            }
+        }
         let (code, names) = match found {
             Some((code, names)) => (Some(code), names),
             None => (None, None),
@@ -397,6 +408,11 @@ impl Executable {
         }
         inside(&self.ranges)
     }
+}
+
+/// The frame of native functions without a name; the kernel's `[vdso]` has its brackets already.
+fn anonymous_name(module: &str) -> String {
+    if module.starts_with('[') { module.to_owned() } else { format!("[{module}]") }
 }
 
 /// Tells modules of the current list apart.

@@ -12,6 +12,8 @@ pub const STACK_COPY_WORDS: usize = 1024;
 pub const RING_SLOTS: usize = 512;
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.
 pub const THREADS_MAX: usize = 65_536;
+/// Thread ids are smaller: the kernel's `PID_MAX_LIMIT` on 64-bit machines.
+pub const TIDS_MAX: usize = 1 << 22;
 /// A thread name's length in bytes, UTF-8; longer ones are cut.
 pub const THREAD_NAME_BYTES_MAX: usize = 128;
 /// CPU time that a thread may have used before it is known and still be charged with it, in

@@ -4,7 +4,7 @@
 //! nothing, waits for nobody, touches no thread-local storage, and does not touch `errno`.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use model::Loss;
 
@@ -20,8 +20,11 @@ use crate::walk::{Bounds, Start, Tables, walk};
 const SI_TIMER: i32 = -2;
 /// `rt_tgsigqueueinfo` made the signal.
 const SI_QUEUE: i32 = -1;
+/// `kill` made the signal; with no sender, the kernel had no room to say who did.
+const SI_USER: i32 = 0;
 /// Offsets in the kernel's `siginfo` on 64-bit machines.
 const SI_CODE_OFFSET: usize = 8;
+const SI_PID_OFFSET: usize = 16;
 const SI_OVERRUN_OFFSET: usize = 20;
 const SI_VALUE_OFFSET: usize = 24;
 /// An instruction's page: code is read forward from the instruction pointer only inside it.
@@ -35,6 +38,9 @@ pub struct Shared {
     pub gate: Gate,
     /// All thread records.
     pub records: &'static [Record],
+    /// By the kernel's thread id: the index of the thread's record plus one, 0 if it has none. For
+    /// signals that lost their value, see `whose`.
+    pub by_tid: &'static [AtomicU32],
     /// Where samples go.
     pub ring: Ring<Sample>,
     /// The unwind tables of now; what was published before is freed when the gate was seen empty.
@@ -55,10 +61,15 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 impl Shared {
     /// Fresh state over memory that lives for ever; the gate is shut.
     #[must_use]
-    pub fn new(records: &'static [Record], ring: Ring<Sample>) -> Self {
+    pub fn new(
+        records: &'static [Record],
+        by_tid: &'static [AtomicU32],
+        ring: Ring<Sample>,
+    ) -> Self {
         Self {
             gate: Gate::new(),
             records,
+            by_tid,
             ring,
             tables: AtomicPtr::new(core::ptr::null_mut()),
             losses: [const { AtomicU64::new(0) }; Loss::ALL.len()],
@@ -75,6 +86,41 @@ impl Shared {
     pub fn count(&self, loss: Loss) {
         if let Some(counter) = self.losses.get(loss as usize) {
             counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes which record a thread has.
+    pub fn set_record_of(&self, tid: u32, index: u32) {
+        if let Some(place) = self.by_tid.get(tid as usize) {
+            place.store(index.saturating_add(1), Ordering::Release);
+        }
+    }
+
+    /// Notes that a thread has that record no more. The number may be another thread's by now, with
+    /// a record of its own: then that stays.
+    pub fn forget_record_of(&self, tid: u32, index: u32) {
+        if let Some(place) = self.by_tid.get(tid as usize) {
+            let was = index.saturating_add(1);
+            let _other = place.compare_exchange(was, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// The thread that a signal was meant for, if it was one of ours. When the user's queue of
+    /// pending signals is full (`RLIMIT_SIGPENDING`), the kernel delivers a signal all the same,
+    /// but without its value and as if nobody had sent it; then it is this very thread.
+    ///
+    /// # Signal safety
+    /// Reads atomics.
+    fn whose(&self, code: i32, sender: i32, value: u64, tid: u32) -> Option<ThreadRef> {
+        match code {
+            SI_TIMER | SI_QUEUE => Some(ThreadRef::from_value(value)),
+            SI_USER if sender == 0 => {
+                let place = self.by_tid.get(tid as usize)?;
+                let index = place.load(Ordering::Acquire).checked_sub(1)?;
+                let generation = self.records.get(index as usize)?.generation();
+                Some(ThreadRef { index, generation })
+            }
+            _ => None,
         }
     }
 
@@ -123,22 +169,23 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
     let Some(_inside) = shared.gate.enter() else { return };
     // SAFETY: the kernel called this handler with a siginfo; si_code is an aligned i32.
     let code: i32 = unsafe { field(info, SI_CODE_OFFSET) };
-    if code != SI_TIMER && code != SI_QUEUE {
+    // SAFETY: all kinds of signal have an aligned i32 there: the sender's id, or a timer's.
+    let sender: i32 = unsafe { field(info, SI_PID_OFFSET) };
+    // SAFETY: a siginfo has eight aligned bytes at that place: the value, where it has one.
+    let value: u64 = unsafe { field(info, SI_VALUE_OFFSET) };
+    let tid = arch::thread_id();
+    let Some(thread) = shared.whose(code, sender, value, tid) else {
         shared.count(Loss::ForeignSignal);
         // SAFETY: the arguments are the kernel's own.
         unsafe { pass_on(shared, signal, info, context) };
         return;
-    }
-    // SAFETY: both kinds of signal carry a value of eight aligned bytes at that place.
-    let value: u64 = unsafe { field(info, SI_VALUE_OFFSET) };
+    };
     let overruns = if code == SI_TIMER {
         // SAFETY: a timer's signal has an aligned i32 there.
         u32::try_from(unsafe { field::<i32>(info, SI_OVERRUN_OFFSET) }).unwrap_or(0)
     } else {
         0
     };
-    let thread = ThreadRef::from_value(value);
-    let tid = arch::thread_id();
     let record = shared.records.get(thread.index as usize);
     let Some(record) = record.filter(|record| record.is(thread.generation, tid)) else {
         shared.count(Loss::StaleThread);

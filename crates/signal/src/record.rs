@@ -1,9 +1,9 @@
 //! The thread record: what a handler knows of its thread, in memory that is never freed or moved.
 //!
-//! Who touches what: the registry (under its lock) writes a record when a thread comes or goes; the
-//! thread's own handler moves `cpu_seen_ns`; everybody else reads. A record is retired by taking
-//! its thread's id off it, and its next user has another generation, so that a signal that was
-//! under way finds that it no longer concerns it.
+//! Who touches what: the registry (under its lock) writes a record when a thread comes or goes;
+//! the thread's own handler moves `cpu_seen_ns`; everybody else reads. A record is retired by
+//! taking its thread's id off it, and its next user has another generation, so that a signal that
+//! was under way finds that it no longer concerns it.
 //!
 //! CPU time is carried once: by the sample that moves the mark, or by whoever closes the record. A
 //! handler may be past its check when another thread closes the record, so the two meet at the
@@ -81,6 +81,15 @@ impl Record {
     pub fn close(&self) -> u64 {
         self.tid.store(0, Ordering::Release);
         self.cpu_seen_ns.swap(CLOSED, Ordering::AcqRel)
+    }
+
+    /// The number of its current user, or of the last one.
+    ///
+    /// # Signal safety
+    /// Reads an atomic.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Whether the record belongs to that thread, in that life.

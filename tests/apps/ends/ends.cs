@@ -5,9 +5,11 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// Computes for --seconds N in a thread, and ends in one of the ways that programs end:
-/// --how return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and waits to
-/// be ended from outside.
+/// <<<<<<< HEAD Computes for --seconds N in a thread, and ends in one of the ways that programs
+/// end: --how return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and
+/// waits to be ended from outside. ======= Computes for --seconds N in a thread, and ends in one
+/// of the ways that programs end: --how return, exit, exception, fail-fast, or wait, which makes
+/// the file --ready PATH and waits to be ended from outside. >>>>>>> e2e
 /// </summary>
 static class Ends
 {

@@ -88,8 +88,8 @@ impl<'a> Checks<'a> {
         self.that(status.code() == Some(code), format!("the program ended with {status}"));
     }
 
-    /// What holds for every profile: it is there, its numbers agree with each other, and nothing went
-    /// wrong inside.
+    /// What holds for every profile: it is there, its numbers agree with each other, and nothing
+    /// went wrong inside.
     pub fn sound(&mut self) {
         let run = self.run;
         self.that(!run.profiles.is_empty(), "no profile was written");
@@ -131,14 +131,16 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Nearly all walks must have reached their thread's first frame.
+    /// Nearly all walks must have reached their thread's first frame: as many as that, but for what
+    /// chance makes of so few walks.
     pub fn roots(&mut self, at_least: f64) {
         let ends = &self.run.report.ends;
         let all: u64 = ends.iter().map(|(_, n)| n).sum();
         let share = ends.get(EndReason::Root) as f64 / all.max(1) as f64;
+        let deviation = (at_least * (1.0 - at_least) / all.max(1) as f64).sqrt();
         let others: Vec<_> = ends.iter().map(|(end, n)| format!("{} {n}", end.frame())).collect();
         let text = format!("{share:.5} of {all} walks reached the root: {}", others.join(", "));
-        self.judge(all > 0 && share >= at_least, text);
+        self.judge(all > 0 && share >= at_least - SIGMAS * deviation, text);
     }
 
     /// The end of all checks.
@@ -169,7 +171,8 @@ impl<'a> Checks<'a> {
 fn evidence(run: &Run) -> String {
     let comments = run.report.to_comments().join("\n  ");
     format!(
-        "the profiles: {}\nthe program's errors:\n{}\nthe report:\n  {comments}\nthe largest rows:\n{}",
+        "the profiles: {}\nthe program's errors:\n{}\nthe report:\n  {comments}\n\
+         the largest rows:\n{}",
         run.folder.display(),
         run.outcome.stderr,
         run.view.top(25)

@@ -54,7 +54,9 @@ impl Session {
         let Some(command) = Rig::ensure()?.command_or_skip(&name, app, version)? else {
             return Ok(None);
         };
-        Self::of_command(name, command).map(Some)
+        // Before the lock: others may measure while this builds.
+        built()?;
+        Self::make(name, command, Arc::new(Alone::take()?)).map(Some)
     }
 
     /// Another program, to run at the same time as this one.
@@ -67,16 +69,6 @@ impl Session {
             return Ok(None);
         };
         Self::make(name, command, Arc::clone(&self.alone)).map(Some)
-    }
-
-    /// Any command under the agent.
-    ///
-    /// # Errors
-    /// If the agent does not build, or the folder cannot be made.
-    pub fn of_command(name: String, command: Command) -> Result<Self> {
-        // Before the lock: others may measure while this builds.
-        built()?;
-        Self::make(name, command, Arc::new(Alone::take()?))
     }
 
     fn make(name: String, mut command: Command, alone: Arc<Alone>) -> Result<Self> {
@@ -104,6 +96,26 @@ impl Session {
     #[must_use]
     pub fn set(mut self, variable: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(variable, value);
+        self
+    }
+
+    /// Started by another program, whose arguments end with the command.
+    #[must_use]
+    pub fn behind<A: AsRef<OsStr>>(
+        mut self,
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let inner = self.command;
+        let mut outer = Command::new(program);
+        outer.args(arguments).arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => outer.env(name, value),
+                None => outer.env_remove(name),
+            };
+        }
+        self.command = outer;
         self
     }
 

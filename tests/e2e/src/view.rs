@@ -87,7 +87,8 @@ impl View {
             let more = if shown < row.frames.len() { " < …" } else { "" };
             let frames = row.frames.get(..shown).unwrap_or_default().join(" < ");
             format!(
-                "{count:6} samples {cpu:9.1} ms cpu {wall:9.1} ms wall {state:8} {:?} ({}) {frames}{more}\n",
+                "{count:6} samples {cpu:9.1} ms cpu {wall:9.1} ms wall {state:8} {:?} ({}) \
+                 {frames}{more}\n",
                 row.thread, row.tid
             )
         };

@@ -100,3 +100,20 @@ fn switched_off_it_does_nothing() -> Result<()> {
         Ok(())
     })
 }
+
+/// Who started the program may have had no use for the signal.
+#[test]
+fn an_ignored_signal_is_used_all_the_same() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("ignored", "plain", version)? else { return Ok(()) };
+        let run = session
+            .args(["--seconds", "1"])
+            .behind("sh", ["-c", "trap '' PROF; exec \"$@\"", "sh"])
+            .run()?;
+        let mut checks = run.checks();
+        let spun = run.view.of(|row| row.has("Work.Spin("));
+        checks.within("CPU of the work", spun.cpu_ns, 1_000_000_000, 0.04);
+        checks.that(spun.count > 20, format!("only {} samples", spun.count));
+        checks.done()
+    })
+}

@@ -1,5 +1,5 @@
-//! The sum of a profile's CPU time is what the kernel counted, for each thread and for all, whatever
-//! the sampler and the interval.
+//! The sum of a profile's CPU time is what the kernel counted, for each thread and for all,
+//! whatever the sampler and the interval.
 
 use anyhow::Result;
 use e2e::{Run, Session, on_both};

@@ -28,7 +28,12 @@ fn by_return_and_exit() -> Result<()> {
     })
 }
 
-/// The runtime aborts the process without a word to the profiler, so the last period is not written.
+<<<<<<< HEAD
+/// The runtime aborts the process without a word to the profiler, so the last period is not
+/// written.
+=======
+/// The runtime aborts the process without a word to the profiler: the last period may be lost.
+>>>>>>> e2e
 #[test]
 fn by_a_crash() -> Result<()> {
     on_both(|version| {
@@ -58,14 +63,15 @@ fn check(version: RuntimeVersion, how: &str, told: Told) -> Result<()> {
     let run = session.args(arguments).args([&ready]).run_watched(end_when_ready(&ready))?;
     same_end(&run, without.status)?;
     if told == Told::No {
-        // The last period is lost; half a file would be worse.
-        let entries = std::fs::read_dir(&run.folder)?.count();
-        ensure!(entries == 0, "{entries} files in {:?}", run.folder);
+        // Lost, but not written by half.
+        let files = std::fs::read_dir(&run.folder)?.count();
+        ensure!(files == run.profiles.len(), "{files} files in {:?}", run.folder);
         return Ok(());
     }
     let mut checks = run.checks_of_code(without.status.code().unwrap_or(-1));
     let spun = run.view.of(|row| row.thread == "worker" && row.has("Work.Spin("));
-    checks.within("CPU of the work", spun.cpu_ns, CPU_NS, 0.04);
+    // The first sample in the work carries the thread's start as well: the compilation of its code.
+    checks.between("CPU of the work", spun.cpu_ns, CPU_NS / 100 * 98, CPU_NS / 100 * 110);
     checks.done()
 }
 
@@ -106,7 +112,7 @@ fn periods() -> Result<()> {
         let run = session.args(["--seconds", "5"]).set("CORPROF_UPLOAD_PERIOD", "1s").run()?;
         let mut checks = run.checks();
         let files = run.profiles.len();
-        checks.that((4..=8).contains(&files), format!("{files} files in five seconds"));
+        checks.that(files >= 3, format!("{files} files in five seconds"));
         let tid = u32::try_from(run.number("tid")?)?;
         let cpu_ns = run.view.thread(tid).cpu_ns;
         checks.within("CPU of the thread", cpu_ns, run.number("thread_cpu_ns")?, 0.02);
@@ -126,7 +132,9 @@ fn periods() -> Result<()> {
                 total.cpu_ns <= most,
                 format!("profile {seq}: {} ns of CPU, {most} at most", total.cpu_ns),
             );
-            checks.that(period.duration_ns > 0, format!("profile {seq} has no duration"));
+            let least_ns = if *seq + 1 == files as u64 { 1 } else { 1_000_000_000 };
+            let long = period.duration_ns >= least_ns;
+            checks.that(long, format!("profile {seq} is of {} ns", period.duration_ns));
         }
         let starts: Vec<_> = run.profiles.iter().map(|(_, p)| p.period.start_unix_ns).collect();
         checks.that(starts.is_sorted(), "the periods are not in the order of their numbers");

@@ -88,8 +88,8 @@ fn short_threads_are_accounted_for() -> Result<()> {
     })
 }
 
-/// All threads of the process are in the profile, or were seen from outside: the garbage collector's
-/// and our own. Their CPU time is the process's.
+/// All threads of the process are in the profile, or were seen from outside: the garbage
+/// collector's and our own. Their CPU time is the process's.
 #[test]
 fn everything_at_once() -> Result<()> {
     on_both(|version| {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{Checks, Run, Session, built};
-use rig::{Net9, Rig};
+use rig::Net9;
 use serde_json::Value;
 
 /// How far two sums may differ: pprof prints no more digits.
@@ -88,21 +88,10 @@ fn columns(row: &str, skipped: usize) -> Option<&str> {
 /// `corprof run` on a real program: its code and output, and a report that says what the files say.
 #[test]
 fn the_command_line_says_what_the_files_say() -> Result<()> {
-    let Some(command) = Rig::ensure()?.command_or_skip("run", "plain", Net9)? else {
-        return Ok(());
-    };
-    // The same program with its variables, but behind `corprof run`, which brings the agent.
-    let mut run = Command::new(&built()?.corprof);
-    run.args(["run", "--json", "--cpu-interval", "5ms", "--"]);
-    run.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => run.env(name, value),
-            None => run.env_remove(name),
-        };
-    }
-    let run = Session::of_command("run-net9.0".to_owned(), run)?
+    let Some(session) = Session::new("run", "plain", Net9)? else { return Ok(()) };
+    let run = session
         .args(["--seconds", "1", "--exit-code", "7"])
+        .behind(&built()?.corprof, ["run", "--json", "--cpu-interval", "5ms", "--"])
         .run()?;
     let path = run.folder.join("report.json");
     let report: Value = serde_json::from_slice(&std::fs::read(&path).context("no report")?)?;

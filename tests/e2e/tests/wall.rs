@@ -1,5 +1,5 @@
-//! Each thread's elapsed time: charged to the method that waited or computed, in the right state, and
-//! in sum the thread's lifetime.
+//! Each thread's elapsed time: charged to the method that waited or computed, in the right state,
+//! and in sum the thread's lifetime.
 
 use anyhow::Result;
 use e2e::{Checks, Run, Session, on_both};

@@ -89,7 +89,6 @@ const PRODUCT: [Allowed; 11] = [
             ("anstyle", "colours"),
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
-            ("comfy-table", "tables as wide as the terminal"),
             ("nix", "signals to the child, its exit state, /proc"),
             ("serde_json", "--json"),
             ("terminal_size", "the terminal's width"),

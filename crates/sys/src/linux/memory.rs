@@ -1,9 +1,20 @@
 //! Memory that may go away while it is read: other threads' stacks.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once the kernel has refused `process_vm_readv`, as seccomp profiles of old container engines
+/// do; from then on `/proc/self/mem` is read.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
 /// Copies from this process's own memory into `buffer`, as much as is mapped. Returns the bytes
 /// copied; 0 if the first page is gone. Through the kernel, so that a stack that is unmapped
 /// meanwhile is an answer and not a crash.
 pub fn copy_own(address: u64, buffer: &mut [u8]) -> usize {
+    if REFUSED.load(Ordering::Relaxed) {
+        return copy_by_proc(address, buffer);
+    }
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
     // SAFETY: getpid has no argument and can't fail.
@@ -12,7 +23,24 @@ pub fn copy_own(address: u64, buffer: &mut [u8]) -> usize {
     // side.
     let copied =
         unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(copied).unwrap_or(0)
+    match usize::try_from(copied) {
+        Ok(copied) => copied,
+        Err(_) => {
+            let error = std::io::Error::last_os_error().raw_os_error();
+            if !matches!(error, Some(libc::EPERM | libc::ENOSYS)) {
+                return 0;
+            }
+            REFUSED.store(true, Ordering::Relaxed);
+            copy_by_proc(address, buffer)
+        }
+    }
+}
+
+/// The same by `/proc/self/mem`, opened each time: the host may have few descriptors left, and may
+/// close them all.
+fn copy_by_proc(address: u64, buffer: &mut [u8]) -> usize {
+    let Ok(memory) = File::open("/proc/self/mem") else { return 0 };
+    memory.read_at(buffer, address).unwrap_or(0)
 }
 
 /// A window of copied stack that follows the reader: most walks need one copy.
@@ -60,6 +88,17 @@ impl StackWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ways_read_the_same() {
+        let values: Vec<u8> = (0..=255).collect();
+        for copy in [copy_own, copy_by_proc] {
+            let mut bytes = [0; 256];
+            assert_eq!(copy(values.as_ptr() as u64, &mut bytes), 256);
+            assert_eq!(values, bytes);
+            assert_eq!(copy(8, &mut bytes), 0, "the first page is never mapped");
+        }
+    }
 
     #[test]
     fn reads_what_is_there_and_refuses_what_is_not() {

@@ -1,0 +1,397 @@
+//! `cargo xtask truth`: runs the truth tests and prints what they measured, as the tables of
+//! `docs/truth.md`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::workspace;
+
+const USAGE: &str = "usage: cargo xtask truth [--write]";
+const DOCUMENT: &str = "docs/truth.md";
+/// The part of the document that is made here stands between these.
+const BEGIN: &str = "<!-- measured: begin -->\n";
+const END: &str = "<!-- measured: end -->\n";
+
+/// What a measurement of a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// How far a number is off, in percent.
+    Off,
+    /// How far a share is off, in standard deviations of the samples taken.
+    Sigmas,
+    /// The part of the walks that reached the thread's first frame.
+    Roots,
+}
+
+/// Something that is claimed, and the measurements that it is held against.
+struct Claim {
+    text: &'static str,
+    bound: &'static str,
+    kind: Kind,
+    /// The file of the tests, in `tests/e2e/tests`.
+    test: &'static str,
+    /// How the names of its runs begin.
+    run: &'static str,
+    /// How its measurements begin.
+    what: &'static str,
+}
+
+const CLAIMS: [Claim; 15] = [
+    Claim {
+        text: "CPU time of a thread is what the kernel counted, `timer`, at 5, 10 and 50 ms",
+        bound: "±2 %",
+        kind: Kind::Off,
+        test: "cpu_totals",
+        run: "busy-timer",
+        what: "CPU of ",
+    },
+    Claim {
+        text: "the same, `scan`",
+        bound: "±2 %",
+        kind: Kind::Off,
+        test: "cpu_totals",
+        run: "busy-scan",
+        what: "CPU of ",
+    },
+    Claim {
+        text: "two methods have their shares, 50 to 50, at 2, 10 and 50 ms",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "split-50-",
+        what: "the first method",
+    },
+    Claim {
+        text: "the same, 90 to 10",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "split-90-timer-5ms",
+        what: "the first method",
+    },
+    Claim {
+        text: "the same, 99 to 1",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "split-99-",
+        what: "the first method",
+    },
+    Claim {
+        text: "the same, 90 to 10, in step with the sampling interval",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "split-90-timer-10ms--in-step",
+        what: "the first method",
+    },
+    Claim {
+        text: "the same, 90 to 10, `scan`",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "split-90-scan",
+        what: "the first method",
+    },
+    Claim {
+        text: "a hot loop without a safepoint has its share",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "cpu_shares",
+        run: "leaf",
+        what: "the first method",
+    },
+    Claim {
+        text: "a thread's wall time is its lifetime",
+        bound: "±2 %",
+        kind: Kind::Off,
+        test: "wall",
+        run: "wall",
+        what: "life of ",
+    },
+    Claim {
+        text: "a single worker thread has its wall time at work",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "wall",
+        run: "single",
+        what: "time at work",
+    },
+    Claim {
+        text: "2,000 threads of 1 to 20 ms: their CPU time is accounted for",
+        bound: "±10 %",
+        kind: Kind::Off,
+        test: "guest",
+        run: "short",
+        what: "CPU of short threads",
+    },
+    Claim {
+        text: "everything at once: CPU time of all threads is the process's",
+        bound: "±5 %",
+        kind: Kind::Off,
+        test: "guest",
+        run: "stress",
+        what: "CPU of all threads",
+    },
+    Claim {
+        text: "walks reach the thread's first frame, in a program that waits",
+        bound: "≥99 %",
+        kind: Kind::Roots,
+        test: "walks",
+        run: "waits-walks",
+        what: "",
+    },
+    Claim {
+        text: "the same, in one that calls in all ways",
+        bound: "≥99 %",
+        kind: Kind::Roots,
+        test: "walks",
+        run: "calls-walks",
+        what: "",
+    },
+    Claim {
+        text: "the same, in one that does everything at once",
+        bound: "≥99 %",
+        kind: Kind::Roots,
+        test: "guest",
+        run: "stress",
+        what: "",
+    },
+];
+
+/// What was claimed holds or does not, without a number: a test, and what it shows.
+const TESTS: [(&str, &str); 12] = [
+    (
+        "waits_are_charged_to_where_they_were",
+        "sleep, lock, socket, CPU: each is in its method, in the right state, within 2 %",
+    ),
+    (
+        "no_system_call_ends_early",
+        "`poll`, `nanosleep`, `usleep`, `recv`, looked at every millisecond for 20 s: none ends \
+         early",
+    ),
+    (
+        "everything_at_once",
+        "100 threads, garbage, exceptions, dynamic methods, `dlopen`, at 1 kHz: no crash, no hang",
+    ),
+    (
+        "every_construct_has_its_name",
+        "each construct of C# in the names program has the name that a person gave it",
+    ),
+    ("by_return_and_exit", "a program that returns or exits has its last profile"),
+    ("by_a_signal", "so has one that gets SIGTERM"),
+    ("by_a_crash", "one that crashes does so as without the agent"),
+    ("the_exit_code_is_the_programs", "the exit code is the program's"),
+    ("periods", "a file each period, numbered without a gap, together the whole"),
+    ("go_reads_the_same", "`go tool pprof` reads the same numbers"),
+    ("the_command_line_says_what_the_files_say", "`corprof run` reports what the files say"),
+    ("net_3_1_is_profiled", ".NET Core 3.1 is profiled"),
+];
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq)]
+struct Measurement {
+    run: String,
+    /// What was measured, with the numbers.
+    text: String,
+    /// Whether it was within its bound.
+    good: bool,
+}
+
+/// All that a run of the tests said.
+#[derive(Debug, Default)]
+struct Said {
+    run: String,
+    measurements: Vec<Measurement>,
+    tests: Vec<(String, bool)>,
+}
+
+/// Runs the task.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let write = match arguments {
+        [] => false,
+        [flag] if flag == "--write" => true,
+        _ => bail!("{USAGE}"),
+    };
+    let (said, passed) = measure()?;
+    let tables = said.tables();
+    if write {
+        let path = workspace::root().join(DOCUMENT);
+        let document = fs::read_to_string(&path).context(DOCUMENT)?;
+        fs::write(&path, replaced(&document, &tables)?).context(DOCUMENT)?;
+        eprintln!("truth: written to {DOCUMENT}");
+    } else {
+        print!("{tables}");
+    }
+    ensure!(passed, "some truth tests failed; see above");
+    Ok(())
+}
+
+/// Runs the tests; what they print goes on to standard error.
+fn measure() -> Result<(Said, bool)> {
+    let mut child = Command::new(workspace::cargo())
+        .args(["test", "--package", "e2e", "--no-fail-fast", "--", "--nocapture"])
+        .current_dir(workspace::root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cargo could not be started")?;
+    let output = child.stdout.take().context("no output of cargo")?;
+    let mut said = Said::default();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        eprintln!("{line}");
+        said.add(&line);
+    }
+    Ok((said, child.wait()?.success()))
+}
+
+/// The document with other tables.
+fn replaced(document: &str, tables: &str) -> Result<String> {
+    let (before, rest) = document.split_once(BEGIN).context("the document has no place for it")?;
+    let (_, after) = rest.split_once(END).context("the place in the document has no end")?;
+    Ok(format!("{before}{BEGIN}{tables}{END}{after}"))
+}
+
+impl Said {
+    /// Takes in a line: a run's name, a measurement below it, or a test's result.
+    fn add(&mut self, line: &str) {
+        let good = line.trim_start().strip_prefix("ok   ").map(|text| (text, true));
+        let bad = line.trim_start().strip_prefix("FAIL ").map(|text| (text, false));
+        if let Some((text, good)) = good.or(bad).filter(|_| line.starts_with(' ')) {
+            let (run, text) = (self.run.clone(), text.to_owned());
+            self.measurements.push(Measurement { run, text, good });
+            return;
+        }
+        let result = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+        match result {
+            Some((name, "ok")) => self.tests.push((name.to_owned(), true)),
+            Some((name, "FAILED")) => self.tests.push((name.to_owned(), false)),
+            // Without threads the test's name stands before what it prints.
+            Some((_, run)) => self.run = run.to_owned(),
+            None => self.run = line.to_owned(),
+        }
+    }
+
+    fn tables(&self) -> String {
+        let mut text = "| Claim | Bound | Farthest off | Measurements | Test |\n".to_owned();
+        text.push_str("|---|---|---|---|---|\n");
+        for claim in &CLAIMS {
+            let (worst, count) = self.worst(claim);
+            let Claim { text: what, bound, test, .. } = claim;
+            text.push_str(&format!("| {what} | {bound} | {worst} | {count} | `{test}` |\n"));
+        }
+        text.push_str("\n| Claim | Result | Test |\n|---|---|---|\n");
+        for (test, what) in TESTS {
+            let result = match self.tests.iter().find(|(name, _)| name == test) {
+                Some((_, true)) => "holds",
+                Some((_, false)) => "DOES NOT HOLD",
+                None => "not run",
+            };
+            text.push_str(&format!("| {what} | {result} | `{test}` |\n"));
+        }
+        text
+    }
+
+    /// The measurement of a claim that is farthest off, and how many there are.
+    fn worst(&self, claim: &Claim) -> (String, usize) {
+        let of_claim =
+            |one: &&Measurement| one.run.starts_with(claim.run) && one.text.starts_with(claim.what);
+        let numbers = self.measurements.iter().filter(of_claim);
+        let numbers = numbers.filter_map(|one| Some((number(&one.text, claim.kind)?, one)));
+        let badness = |number: f64| if claim.kind == Kind::Roots { -number } else { number.abs() };
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_by(|(a, _), (b, _)| badness(*b).total_cmp(&badness(*a)));
+        let count = numbers.len();
+        let Some((number, worst)) = numbers.first() else { return ("not run".to_owned(), 0) };
+        let number = match claim.kind {
+            Kind::Off => format!("{number:+.2} %"),
+            Kind::Sigmas => format!("{number:+.1} σ ({})", shares(&worst.text).unwrap_or_default()),
+            Kind::Roots => format!("{:.2} %", number * 100.0),
+        };
+        // A failed one shows itself even if its number looks well.
+        let all_good = numbers.iter().all(|(_, one)| one.good);
+        (if all_good { number } else { format!("**{number}**") }, count)
+    }
+}
+
+/// The number of a measurement, if it is one of that kind.
+fn number(text: &str, kind: Kind) -> Option<f64> {
+    match kind {
+        Kind::Off => text.strip_suffix(" %)")?.rsplit_once('(')?.1.parse().ok(),
+        Kind::Sigmas => text.strip_suffix(" σ)")?.rsplit_once('(')?.1.parse().ok(),
+        Kind::Roots => {
+            text.split_once(" walks reached the root")?.0.split(' ').next()?.parse().ok()
+        }
+    }
+}
+
+/// The shares of a measurement: `0.8913 of 800 samples for 0.9000`.
+fn shares(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("a share of ")?;
+    let (found, rest) = rest.split_once(", and ")?;
+    let (truth, _) = rest.split_once(" is the truth")?;
+    Some(format!("{found} for {truth}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+busy-timer-5ms-net8.0
+  ok   CPU of busy-0: 1010, and 980 to 1020 is right (+1.00 %)
+  ok   CPU of busy-1: 985, and 980 to 1020 is right (-1.50 %)
+  ok   0.99812 of 1600 walks reached the root: [root] 1597, [no unwind rule] 3
+
+test go_reads_the_same ... ok
+split-99-timer-5ms-net9.0
+  ok   the first method: a share of 0.9870 of 800 samples, and 0.9900 is the truth (-0.8 σ)
+waits-walks-net8.0
+  FAIL 0.98000 of 100 walks reached the root: [root] 98, [truncated] 2
+test by_a_crash ... FAILED
+";
+
+    #[test]
+    fn the_farthest_off_is_shown() {
+        let mut said = Said::default();
+        OUTPUT.lines().for_each(|line| said.add(line));
+        let tables = said.tables();
+        for row in [
+            "at 5, 10 and 50 ms | ±2 % | -1.50 % | 2 | `cpu_totals` |",
+            "99 to 1 | 4 σ | -0.8 σ (0.9870 of 800 samples for 0.9900) | 1 | `cpu_shares` |",
+            "in a program that waits | ≥99 % | **98.00 %** | 1 | `walks` |",
+            "its lifetime | ±2 % | not run | 0 | `wall` |",
+            "reads the same numbers | holds | `go_reads_the_same` |",
+            "as without the agent | DOES NOT HOLD | `by_a_crash` |",
+        ] {
+            assert!(tables.contains(row), "no {row} in\n{tables}");
+        }
+    }
+
+    #[test]
+    fn only_the_place_in_the_document_changes() {
+        let document = format!("a\n{BEGIN}old\n{END}b\n");
+        assert_eq!(replaced(&document, "new\n").unwrap(), format!("a\n{BEGIN}new\n{END}b\n"));
+        assert!(replaced("nothing", "new").is_err());
+    }
+
+    #[test]
+    fn the_tests_are_there_and_the_document_has_its_place() {
+        let tests = workspace::root().join("tests/e2e/tests");
+        let read = |name: &str| fs::read_to_string(tests.join(format!("{name}.rs"))).unwrap();
+        let files = ["cpu_totals", "cpu_shares", "wall", "guest", "walks", "names", "ends"];
+        let all: String = files.iter().chain(&["readers", "versions"]).map(|f| read(f)).collect();
+        for (test, _) in TESTS {
+            assert!(all.contains(&format!("fn {test}()")), "there is no test {test}");
+        }
+        for claim in &CLAIMS {
+            assert!(files.contains(&claim.test), "{}", claim.test);
+        }
+        let document = fs::read_to_string(workspace::root().join(DOCUMENT)).unwrap();
+        assert!(replaced(&document, "").is_ok());
+    }
+}
