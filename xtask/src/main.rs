@@ -21,7 +21,7 @@ tasks:
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
   test     everything that has to hold: format, lints, build, all tests; with a summary
-  truth [--write]
+  truth [--write] [--from OUTPUT]
            run the truth tests and print, or write to docs/truth.md, what they measured
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]

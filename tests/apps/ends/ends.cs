@@ -5,11 +5,9 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// <<<<<<< HEAD Computes for --seconds N in a thread, and ends in one of the ways that programs
-/// end: --how return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and
-/// waits to be ended from outside. ======= Computes for --seconds N in a thread, and ends in one
-/// of the ways that programs end: --how return, exit, exception, fail-fast, or wait, which makes
-/// the file --ready PATH and waits to be ended from outside. >>>>>>> e2e
+/// Computes for --seconds N in a thread, and ends in one of the ways that programs end: --how
+/// return, exit, exception, fail-fast, or wait, which makes the file --ready PATH and waits to be
+/// ended from outside.
 /// </summary>
 static class Ends
 {

@@ -7,16 +7,15 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// <<<<<<< HEAD One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of
-/// half to one and a half milliseconds, as chance will have it; with --in-step in periods of ten
-/// milliseconds of the thread's CPU time, to the nanosecond, first A and then B. ======= One
-/// thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one and a
-/// half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds of the
-/// thread's CPU time, by its clock, first A and then B. >>>>>>> e2e
+/// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
+/// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
+/// of the thread's CPU time, by its clock, first A and then B.
 /// </summary>
-/// <remarks> Slices of one length would be in step with the kernel's tick on some machines, and a
+/// <remarks>
+/// Slices of one length would be in step with the kernel's tick on some machines, and a
 /// timer on a CPU clock can only expire at a tick. In step with the CPU clock, the thread pauses
-/// for a random time after each period, so that the ticks come anywhere. </remarks>
+/// for a random time after each period, so that the ticks come anywhere.
+/// </remarks>
 static unsafe class Split
 {
     // The shortest and the longest slice: about half and one and a half milliseconds, so that the

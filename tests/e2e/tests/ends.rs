@@ -28,12 +28,7 @@ fn by_return_and_exit() -> Result<()> {
     })
 }
 
-<<<<<<< HEAD
-/// The runtime aborts the process without a word to the profiler, so the last period is not
-/// written.
-=======
 /// The runtime aborts the process without a word to the profiler: the last period may be lost.
->>>>>>> e2e
 #[test]
 fn by_a_crash() -> Result<()> {
     on_both(|version| {

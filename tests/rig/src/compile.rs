@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::component;
 use crate::digest;
-use crate::layout::{Layout, workspace};
+use crate::layout::{self, Layout, workspace};
 use crate::lock::Lock;
 use crate::progress::Step;
 use crate::rig::Rig;
@@ -164,7 +164,7 @@ impl<'a> Toolchain<'a> {
         // Named by its content: concurrent users of one name have the same content.
         let path = dir.join(format!("{}.rsp", &digest::of_parts([text.as_bytes()])[..16]));
         if !path.exists() {
-            let new = dir.join(format!("{}.new", std::process::id()));
+            let new = dir.join(layout::unique());
             fs::write(&new, text)?;
             fs::rename(&new, &path)?;
         }

@@ -1,6 +1,7 @@
 //! The layout: where the rig's files stand, in the repository and under `target/rig`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The folders of one rig.
 #[derive(Clone, Debug)]
@@ -53,6 +54,13 @@ impl Layout {
     pub fn skipped(&self) -> PathBuf {
         self.root.join("skipped.txt")
     }
+}
+
+/// A part of a file's name that no other process and no other thread of this one uses: tests of
+/// one process prepare the same program at the same time.
+pub(crate) fn unique() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The root of the repository.

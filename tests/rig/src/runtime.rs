@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::deps::{ASPNETCORE, NETCORE, target_framework};
+use crate::layout;
 
 /// The versions that the rig offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -179,7 +180,7 @@ impl Runtime {
             return Ok(path);
         }
         // Renamed into place, since another test may start the same program at this moment.
-        let new = program.with_extension(format!("{tfm}.{}.new", std::process::id()));
+        let new = program.with_extension(format!("{tfm}.{}", layout::unique()));
         fs::write(&new, text).with_context(|| format!("cannot write {new:?}"))?;
         fs::rename(&new, &path).with_context(|| format!("cannot write {path:?}"))?;
         Ok(path)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 
 /// Enough that compiling them runs a second or more past the compiler's own start-up.
 const CLASSES: u32 = 1_500;
@@ -20,7 +20,7 @@ pub(crate) fn generated_classes(layout: &Layout) -> Result<Vec<PathBuf>> {
         return Ok(vec![path]);
     }
     fs::create_dir_all(&dir)?;
-    let new = dir.join(format!("classes.{}.new", std::process::id()));
+    let new = dir.join(format!("classes.{}", layout::unique()));
     fs::write(&new, source)?;
     fs::rename(&new, &path)?;
     Ok(vec![path])
