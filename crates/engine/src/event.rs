@@ -12,7 +12,8 @@ use crate::runtime::ModuleKey;
 /// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
 /// ten times a second.
 const WAITING_MAX: usize = 100_000;
-/// Stacks among them: each may hold a dozen KiB, and the collector may have to wait for the runtime.
+/// Stacks among them: each may hold a dozen KiB, and the collector may have to wait for the
+/// runtime.
 const STACKS_MAX: usize = 2_000;
 
 /// A thread's stack, read without a signal while it was blocked.

@@ -51,8 +51,8 @@ fn read(ring: &Ring<Watched>) -> Option<u64> {
     ring.read(|value| value.with(|place| unsafe { *place }))
 }
 
-/// Writers of so many values each, and a reader that looks so often meanwhile: what was not read was
-/// counted as lost, and each writer's values come in order.
+/// Writers of so many values each, and a reader that looks so often meanwhile: what was not read
+/// was counted as lost, and each writer's values come in order.
 ///
 /// The reader is the last thread: loom remembers one load of an atomic at a time, so that a reader
 /// that comes first, and whose load the writers' own loads follow, would never be tried later.
