@@ -127,7 +127,7 @@ impl Registry {
         let seen = if cpu_ns <= THREAD_START_CPU_NS_MAX { 0 } else { cpu_ns };
         let generation = record.open(tid, stack_start, stack_end, seen);
         let thread = ThreadRef { index, generation };
-        self.shared.set_record_of(tid, Some(index));
+        self.shared.set_record_of(tid, index);
         let watch = self.cpu.watch(thread, tid, self.shared);
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
@@ -175,7 +175,7 @@ impl Registry {
         // the rest read, so that no time is counted twice.
         drop(watch);
         let seen_ns = record.close();
-        self.shared.set_record_of(tid, None);
+        self.shared.forget_record_of(tid, thread.index);
         // A clock that lies behind the mark is another thread's, which got the number since.
         let cpu_ns = clock::thread_cpu_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
         let rest_ns = cpu_ns.saturating_sub(seen_ns);

@@ -204,11 +204,14 @@ impl Symbolizer {
 
     /// Whether an address lies in code, as far as anybody knows; learns it, if it is managed.
     pub fn know(&mut self, address: u64) -> bool {
-        if self.native.module(address).is_some() || self.methods.at(address).is_some() {
-            return true;
+        if !self.is_known(address) {
+            self.learn(address);
         }
-        self.learn(address);
-        self.methods.at(address).is_some()
+        self.is_known(address)
+    }
+
+    fn is_known(&self, address: u64) -> bool {
+        self.native.module(address).is_some() || self.methods.at(address).is_some()
     }
 
     /// Whether two addresses are an exception handler and the method that called it.
@@ -238,6 +241,7 @@ impl Symbolizer {
         if let Some(named) = self.cache.get(&address) {
             return *named;
         }
+        self.know(address);
         let named = match self.native.module(address).cloned() {
             Some(module) => self.native_frame(&module, address, aggregate),
             None => match self.managed_frame(address, aggregate) {
@@ -290,7 +294,6 @@ impl Symbolizer {
     }
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Option<Named> {
-        self.know(address);
         let (_, known) = self.methods.at(address)?;
         let funclet = address >= known.funclets;
         if let Some(named) = known.note.named {

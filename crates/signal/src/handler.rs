@@ -89,10 +89,19 @@ impl Shared {
         }
     }
 
-    /// Notes which record a thread has, or with `None` that it has none any more.
-    pub fn set_record_of(&self, tid: u32, index: Option<u32>) {
+    /// Notes which record a thread has.
+    pub fn set_record_of(&self, tid: u32, index: u32) {
         if let Some(place) = self.by_tid.get(tid as usize) {
-            place.store(index.map_or(0, |index| index.saturating_add(1)), Ordering::Release);
+            place.store(index.saturating_add(1), Ordering::Release);
+        }
+    }
+
+    /// Notes that a thread has that record no more. The number may be another thread's by now, with
+    /// a record of its own: then that stays.
+    pub fn forget_record_of(&self, tid: u32, index: u32) {
+        if let Some(place) = self.by_tid.get(tid as usize) {
+            let was = index.saturating_add(1);
+            let _other = place.compare_exchange(was, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 

@@ -61,13 +61,22 @@ struct Rig {
 
 impl Rig {
     fn new(slots: u64) -> Self {
+        Self::with_tids(slots, 0)
+    }
+
+    /// One that knows the records of threads up to that number.
+    fn with_tids(slots: u64, tids: u32) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         static INSTALLED: Once = Once::new();
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let records: Vec<Record> = (0..4).map(|_| Record::default()).collect();
+        let by_tid: Vec<AtomicU32> = (0..tids).map(|_| AtomicU32::new(0)).collect();
         let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
-        let shared: &'static Shared =
-            Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))));
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(
+            records.leak(),
+            by_tid.leak(),
+            Ring::new(slots.leak()),
+        )));
         shared.gate.open();
         set_shared(shared);
         INSTALLED.call_once(|| {
@@ -301,6 +310,35 @@ fn foreign_signals_are_counted_and_passed_on() {
     assert_eq!(PREVIOUS.1.load(Ordering::SeqCst), libc::SI_TKILL.cast_unsigned());
     rig.check_losses(&[(Loss::ForeignSignal, 4)]);
     assert_eq!(rig.samples(), []);
+}
+
+/// With the user's queue of signals full, the kernel can't say whose signal it is.
+#[test]
+fn a_signal_without_a_value_is_its_threads() {
+    let tid = thread::own_id();
+    let rig = Rig::with_tids(8, tid + 1);
+    let tracked = Tracked::new(rig.shared, 3);
+    rig.shared.set_record_of(tid, tracked.thread.index);
+    send_foreign(libc::SI_USER);
+    let samples = rig.samples();
+    assert_eq!((samples.len(), samples[0].thread), (1, tracked.thread));
+    // An earlier thread of that number ends, and it is told late.
+    rig.shared.forget_record_of(tid, 2);
+    send_foreign(libc::SI_USER);
+    assert_eq!(rig.samples().len(), 1);
+    rig.check_losses(&[]);
+    rig.shared.forget_record_of(tid, tracked.thread.index);
+    send_foreign(libc::SI_USER);
+    // Nobody's, and numbers that are beyond the table.
+    rig.shared.set_record_of(tid + 1, 0);
+    rig.shared.forget_record_of(tid + 1, 0);
+    rig.check_losses(&[(Loss::ForeignSignal, 1)]);
+    assert_eq!(rig.samples(), []);
+    // Its record is another's by now.
+    rig.shared.set_record_of(tid, tracked.thread.index);
+    tracked.record.open(tid + 1, 0, 0, 0);
+    send_foreign(libc::SI_USER);
+    rig.check_losses(&[(Loss::ForeignSignal, 1), (Loss::StaleThread, 1)]);
 }
 
 #[test]

@@ -6,13 +6,14 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 20] = [
+const NOT_FOR_HANDLERS: [&str; 21] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
     "gate::new",
     "gate::open",
     "gate::shut",
+    "handler::forget_record_of",
     "handler::new",
     "handler::set_record_of",
     "handler::set_shared",
