@@ -1,8 +1,11 @@
 //! CPU time goes to the methods that used it: known splits, whatever the interval; a loop without a
 //! place where the runtime could stop it; work that repeats at the sampling interval.
 
+use std::process::Command;
+
 use anyhow::Result;
 use e2e::{Run, Session, on_both};
+use model::Loss;
 use profile::Values;
 use rig::RuntimeVersion;
 
@@ -71,6 +74,48 @@ fn check(version: RuntimeVersion, split: Split) -> Result<()> {
         ("Corprof.TestApps.Split.MethodB(", run.number("cpu_b_ns")?),
     ];
     check_parts(&run, parts)
+}
+
+#[test]
+fn one_in_ten_with_no_room_for_signals() -> Result<()> {
+    // The user's queue of pending signals is full: no timer can be had, and the signals of the scan
+    // come without their value.
+    on_both(|version| {
+        let name = "split-no-signals";
+        let Some(mut session) = Session::new(name, "split", version)? else { return Ok(()) };
+        session.command = limited(&session.command);
+        let run = session
+            .args(["--share", "90", "--seconds", "5"])
+            .set("CORPROF_CPU_INTERVAL", "5ms")
+            .run()?;
+        let mut checks = run.checks();
+        let warnings = run.outcome.stderr.matches("no CPU timer").count();
+        checks.that(warnings == 1, format!("{warnings} warnings"));
+        let without = run.report.losses.get(Loss::NoTimer);
+        checks.that(without > 0, "every thread got its timer");
+        checks.done()?;
+        let cpu = |method: &str| run.view.of(|row| row.has(method));
+        let (one, other) = (cpu("Split.MethodA("), cpu("Split.MethodB("));
+        let mut checks = run.checks();
+        let share = |one: u64, other: u64| one as f64 / (one + other).max(1) as f64;
+        let truth = share(run.number("cpu_a_ns")?, run.number("cpu_b_ns")?);
+        let found = share(one.cpu_ns, other.cpu_ns);
+        checks.share_of_uneven("the first method", found, truth, one.count + other.count);
+        checks.done()
+    })
+}
+
+/// The command with a limit of no pending signals, by the tool of util-linux.
+fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("prlimit");
+    limited.args(["--sigpending=0"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
 }
 
 #[test]
