@@ -11,8 +11,9 @@ use config::Config;
 use model::Loss;
 use model::limits::RING_SLOTS;
 use profile::{Period, Profile, SelfReport};
-use signal::handler::Shared;
+use signal::handler::{Shared, on_signal};
 use sys::clock;
+use sys::disposition::{self, Disposition};
 
 use crate::accounts::Accounts;
 use crate::event::{Event, Inbox};
@@ -62,6 +63,8 @@ pub struct Collector {
     output: Output,
     /// Why files can't be written, if that was said: a service is not to say it each minute.
     complaint: Option<std::io::ErrorKind>,
+    signal: Option<i32>,
+    signal_taken: bool,
     seq: u64,
     settled: u64,
     start: Marks,
@@ -87,14 +90,26 @@ pub struct Parts {
     pub accounts: Accounts,
     /// The output folder, absolute.
     pub folder: PathBuf,
+    /// The sampling signal, to be watched.
+    pub signal: Option<i32>,
 }
 
 impl Collector {
     /// A collector whose first period begins now.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { shared, inbox, ticker, state, config, log, runtime_version, accounts, folder } =
-            parts;
+        let Parts {
+            shared,
+            inbox,
+            ticker,
+            state,
+            config,
+            log,
+            runtime_version,
+            accounts,
+            folder,
+            signal,
+        } = parts;
         let mut collector = Self {
             shared,
             inbox,
@@ -106,6 +121,8 @@ impl Collector {
             accounts,
             output: Output::new(folder),
             complaint: None,
+            signal,
+            signal_taken: false,
             seq: 0,
             settled: 0,
             start: Marks::default(),
@@ -159,6 +176,24 @@ impl Collector {
             self.shared.count(Loss::EventsFull);
         }
         self.accounts.refresh();
+        self.watch_signal();
+    }
+
+    /// Says so if other code has taken the sampling signal.
+    fn watch_signal(&mut self) {
+        let Some(signal) = self.signal else { return };
+        let ours = Disposition::Handler(on_signal as *const () as usize);
+        let taken = disposition::current(signal).is_ok_and(|current| current != ours);
+        if taken {
+            self.shared.count(Loss::SignalTaken);
+        }
+        if taken && !std::mem::replace(&mut self.signal_taken, taken) {
+            self.log.warn(
+                "other code has taken SIGPROF: no more stacks of running threads, whose time goes \
+                 to the last stack that was seen of them",
+            );
+        }
+        self.signal_taken = taken;
     }
 
     /// Has all wall time charged up to now.

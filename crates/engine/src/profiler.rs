@@ -126,6 +126,7 @@ impl Profiler {
                 oracle,
             ),
             folder,
+            signal: Some(SIGNAL),
         };
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.

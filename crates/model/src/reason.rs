@@ -29,13 +29,16 @@ pub enum Loss {
     CaughtPanic,
     /// A profile could not be written.
     WriteFailed,
+    /// Other code took the sampling signal: counted each time it is looked at, some ten times a
+    /// second, until it is given back.
+    SignalTaken,
     /// Too many events waited for the collector; what the event carried is lost.
     EventsFull,
 }
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -48,6 +51,7 @@ impl Loss {
         Self::InterruptedCall,
         Self::CaughtPanic,
         Self::WriteFailed,
+        Self::SignalTaken,
         Self::EventsFull,
     ];
 
@@ -67,6 +71,7 @@ impl Loss {
             Self::InterruptedCall => "interrupted_call",
             Self::CaughtPanic => "caught_panic",
             Self::WriteFailed => "write_failed",
+            Self::SignalTaken => "signal_taken",
             Self::EventsFull => "events_full",
         }
     }

@@ -38,6 +38,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
         runtime_version: String::new(),
         accounts,
         folder: folder.clone(),
+        signal: None,
     });
     (collector, folder)
 }
