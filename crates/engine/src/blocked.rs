@@ -1,6 +1,7 @@
 //! Reads a blocked thread's stack without disturbing it: where it stands from `/proc`, its stack's
 //! memory through the kernel, then its CPU clock once more, which tells whether it has moved.
 
+use model::EndReason;
 use signal::arch::Registers;
 use signal::frames::Frames;
 use signal::handler::Shared;
@@ -61,8 +62,18 @@ impl BlockedReader {
         // The call has left managed code through native code, so the address is as good as exact.
         let start = Start { registers: Registers { ip, sp, bp: None }, exact: true };
         let window = &mut self.window;
-        let walked =
-            walk(&tables, bounds, start, &[], |place| window.read(place), &mut self.frames);
+        let mut unreadable = false;
+        let read = |place| {
+            let word = window.read(place);
+            unreadable |= word.is_none();
+            word
+        };
+        let walked = walk(&tables, bounds, start, &[], read, &mut self.frames);
+        // The walker asks only for what lies in the stack: what can't be had is not outside it.
+        let end = match walked.end {
+            EndReason::OutsideStack if unreadable => EndReason::Unreadable,
+            end => end,
+        };
         // A thread that has not used a nanosecond since before its place was read has not moved.
         if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
@@ -77,7 +88,7 @@ impl BlockedReader {
         Looked::Blocked(BlockedStack {
             frames,
             gap,
-            end: walked.end,
+            end,
             call,
             copy,
             #[cfg(feature = "oracle")]

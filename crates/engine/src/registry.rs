@@ -99,6 +99,11 @@ impl Registry {
 
     /// A thread's system thread is known: it is tracked from now on.
     pub fn assigned(&self, id: ManagedId, tid: u32) {
+        self.track(id, tid);
+        self.cpu.say_refusal();
+    }
+
+    fn track(&self, id: ManagedId, tid: u32) {
         let own = tid == thread::own_id();
         // Asking for a stack may read a file, hence before the lock. Another thread's stack is not
         // known: its walks end at once and say so.

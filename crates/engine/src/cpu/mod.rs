@@ -8,6 +8,7 @@
 mod scan;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use config::Sampler;
@@ -39,14 +40,26 @@ pub struct CpuSampler {
     interval: Duration,
     signal: i32,
     log: Log,
-    fallback_said: AtomicBool,
+    /// The first reason why a thread got no timer, to be said.
+    refused: Mutex<Option<String>>,
+    refusal_seen: AtomicBool,
 }
 
 impl CpuSampler {
     /// A sampler that takes a sample every `interval` of CPU time, with that signal.
     #[must_use]
     pub fn new(kind: Option<Sampler>, interval: Duration, signal: i32, log: Log) -> Self {
-        Self { kind, interval, signal, log, fallback_said: AtomicBool::new(false) }
+        let refusal_seen = AtomicBool::new(false);
+        Self { kind, interval, signal, log, refused: Mutex::new(None), refusal_seen }
+    }
+
+    /// Says, once, that a thread got no timer. Not while a lock is held that new threads wait for:
+    /// who reads the host's standard error may be slow.
+    pub fn say_refusal(&self) {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(refused) = refused {
+            self.log.warn(&refused);
+        }
     }
 
     /// Begins to sample a thread.
@@ -66,11 +79,12 @@ impl CpuSampler {
             }
             Err(error) => {
                 shared.count(Loss::NoTimer);
-                if !self.fallback_said.swap(true, Ordering::Relaxed) {
-                    self.log.warn(&format!(
+                if !self.refusal_seen.swap(true, Ordering::Relaxed) {
+                    let refused = format!(
                         "no CPU timer for thread {tid}: {error}. It and others like it are sampled \
                          by scanning instead. Raise RLIMIT_SIGPENDING (ulimit -i) to have timers."
-                    ));
+                    );
+                    *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
                 }
                 Watch::Scanned
             }
