@@ -145,6 +145,16 @@ impl<N: Clone> Methods<N> {
         known
     }
 
+    /// Forgets all stubs, so that they are asked for anew: a method may have been compiled there
+    /// since. Returns whether there were any.
+    pub fn forget_stubs(&mut self) -> bool {
+        let before = self.runs.len();
+        self.runs.retain(|_, known| known.module.is_some());
+        let forgot = self.runs.len() != before;
+        self.changed |= forgot;
+        forgot
+    }
+
     /// Changes all notes.
     pub fn each_note(&mut self, change: impl FnMut(&mut N)) {
         self.runs.values_mut().map(|known| &mut known.note).for_each(change);

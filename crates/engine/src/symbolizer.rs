@@ -139,6 +139,13 @@ impl Symbolizer {
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
+    /// What was no method's code may be one's by now.
+    pub fn forget_stubs(&mut self) {
+        if self.methods.forget_stubs() {
+            self.cache.clear();
+        }
+    }
+
     /// A module or dynamic method is gone.
     pub fn unloaded(&mut self, module: ModuleKey) {
         if self.methods.forget(module) {

@@ -85,6 +85,19 @@ fn a_modules_code_is_forgotten() {
     assert!(methods.forget(ModuleKey(1)));
 }
 
+#[test]
+fn a_stub_is_asked_for_anew() {
+    let mut methods = Methods::default();
+    insert(&mut methods, 100, 200, 1, 1);
+    methods.learn_stub(1000, &3);
+    assert!(methods.table_if_changed(false).is_some());
+    assert!(methods.forget_stubs());
+    assert_eq!(runs(&methods), [(100, 200, 1)]);
+    assert!(methods.table_if_changed(false).is_some());
+    assert!(!methods.forget_stubs());
+    assert!(methods.table_if_changed(false).is_none(), "nothing changed");
+}
+
 /// A stub at an address among runs at 100 to 200 and 230 to 300: its limits.
 #[track_caller]
 fn check_stub(address: u64, expected: (u64, u64)) {
