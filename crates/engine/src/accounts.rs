@@ -44,11 +44,23 @@ struct Account {
     ran: Option<Place>,
     /// Where it was last blocked.
     blocked: Option<Place>,
-    /// Values that came before its first sample.
+    /// Values that wait for its next sample: delays, and what came before its first one.
     early: Vec<(ThreadState, Values)>,
+    /// Nanoseconds that it was late to come out of a wait that is not known yet.
+    late_ns: u64,
     /// Whether the registry has told of it. An account that a sample made, and that nobody tells
     /// of, is that of a thread which had just ended: nobody will tell of its end either.
     started: bool,
+}
+
+impl Account {
+    /// Keeps values for the next sample.
+    fn put_off(&mut self, state: ThreadState, values: Values) {
+        match self.early.iter_mut().find(|(early, _)| *early == state) {
+            Some((_, sum)) => sum.add(values),
+            None => self.early.push((state, values)),
+        }
+    }
 }
 
 /// Which values are wanted.
@@ -185,10 +197,8 @@ impl Accounts {
             Event::Ended { thread } => self.ended(thread),
             Event::Blocked { thread, stack } => self.blocked(thread, stack),
             Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
-            Event::Delayed { thread, wall_ns } => {
-                let values = Values { wall_ns, ..Values::default() };
-                self.charge_ran(thread, ThreadState::Runnable, values);
-            }
+            Event::Delayed { thread, wall_ns } => self.delayed(thread, wall_ns),
+            Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
             Event::Settled { .. } => {}
         }
@@ -224,6 +234,7 @@ impl Accounts {
             ran: None,
             blocked: None,
             early: Vec::new(),
+            late_ns: 0,
             started: false,
         })
     }
@@ -252,8 +263,56 @@ impl Accounts {
         let waits = walked.frames.iter().map(|frame| symbolizer.named(*frame, aggregate).wait);
         let state = waits::state(stack.call, waits);
         let id = Some(self.intern(&walked));
-        if let Some(account) = self.threads.get_mut(&thread) {
-            account.blocked = Some(Place { walked, id, state });
+        let Some(mut account) = self.threads.remove(&thread) else { return };
+        let place = Place { walked, id, state };
+        let mut before = account.blocked.replace(place.clone()).unwrap_or(place);
+        self.settle_late(&mut account);
+        if account.ran.is_some() {
+            for (state, values) in std::mem::take(&mut account.early) {
+                let id = self.place_id(&mut before);
+                self.add(account.key, id, state, values);
+            }
+        }
+        self.threads.insert(thread, account);
+    }
+
+    /// A delay is charged to what the thread did next: its next sample; or, if it was blocked again
+    /// before one came, to the wait that it was late to come out of.
+    fn delayed(&mut self, thread: ThreadRef, wall_ns: u64) {
+        let values = Values { wall_ns, ..Values::default() };
+        match self.threads.get_mut(&thread) {
+            Some(account) => account.put_off(ThreadState::Runnable, values),
+            None => self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values),
+        }
+    }
+
+    /// Charges the place where a thread was last blocked with a delay; before there is one, the delay
+    /// waits for it.
+    fn late(&mut self, thread: ThreadRef, wall_ns: u64) {
+        let values = Values { wall_ns, ..Values::default() };
+        let Some(mut account) = self.threads.remove(&thread) else {
+            return self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values);
+        };
+        account.late_ns = account.late_ns.saturating_add(wall_ns);
+        if account.blocked.is_some() {
+            self.settle_late(&mut account);
+        }
+        self.threads.insert(thread, account);
+    }
+
+    /// Charges what a thread was late to its wait, or to none.
+    fn settle_late(&mut self, account: &mut Account) {
+        let wall_ns = std::mem::take(&mut account.late_ns);
+        if wall_ns == 0 {
+            return;
+        }
+        let values = Values { wall_ns, ..Values::default() };
+        match &mut account.blocked {
+            Some(place) => {
+                let id = self.place_id(place);
+                self.add(account.key, id, ThreadState::Runnable, values);
+            }
+            None => self.add_unsampled(account.key, ThreadState::Runnable, values),
         }
     }
 
@@ -291,10 +350,7 @@ impl Accounts {
                 }
                 self.add(key, id, state, values);
             }
-            None => match account.early.iter_mut().find(|(early, _)| *early == state) {
-                Some((_, sum)) => sum.add(values),
-                None => account.early.push((state, values)),
-            },
+            None => account.put_off(state, values),
         }
     }
 
@@ -306,8 +362,10 @@ impl Accounts {
     }
 
     fn settle_early(&mut self, account: &mut Account) {
+        self.settle_late(account);
         for (state, values) in std::mem::take(&mut account.early) {
-            match &mut account.blocked {
+            // What is put off comes after its last wait, else that would have taken it.
+            match account.ran.as_mut().or(account.blocked.as_mut()) {
                 Some(place) => {
                     let id = self.place_id(place);
                     self.add(account.key, id, state, values);

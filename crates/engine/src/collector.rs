@@ -16,7 +16,7 @@ use sys::clock;
 use sys::disposition::{self, Disposition};
 
 use crate::accounts::Accounts;
-use crate::event::{Event, Inbox};
+use crate::event::{Event, Inbox, Timed};
 use crate::log::Log;
 use crate::output::{Output, Written};
 use crate::ticker::TickerState;
@@ -155,28 +155,35 @@ impl Collector {
     /// Waits for work, at most so long, and does it.
     fn collect(&mut self, timeout: Duration) {
         let (events, dropped) = self.inbox.take(timeout);
-        // Threads must be known before their samples, and ended after them: what the ring holds now
-        // came before these ends. The same goes for code that is unloaded.
-        let is_end = |event: &Event| matches!(event, Event::Ended { .. } | Event::Unloaded { .. });
-        let (ends, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_end);
-        for event in others {
+        // Not more samples than fit, so that events have their turn however fast samples come.
+        let mut room = RING_SLOTS;
+        for Timed { time_ns, event } in events {
+            self.samples_until(time_ns, &mut room);
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
             }
             self.accounts.event(event);
         }
-        // Not more than fit, so that events have their turn however fast samples come.
-        for _ in 0..RING_SLOTS {
-            if self.shared.ring.read(|sample| self.accounts.sample(sample)).is_none() {
-                break;
-            }
-        }
-        ends.into_iter().for_each(|event| self.accounts.event(event));
+        self.samples_until(u64::MAX, &mut room);
         for _ in 0..dropped {
             self.shared.count(Loss::EventsFull);
         }
         self.accounts.refresh();
         self.watch_signal();
+    }
+
+    /// Takes the samples up to a time: what a thread did and what is said of it belong in order. A
+    /// thread is known before its samples and ends after them, and a delay is charged to the sample
+    /// that follows it.
+    fn samples_until(&mut self, time_ns: u64, room: &mut usize) {
+        let ring = &self.shared.ring;
+        while *room > 0
+            && ring
+                .read_if(|sample| sample.time_ns <= time_ns, |sample| self.accounts.sample(sample))
+                .is_some()
+        {
+            *room = room.saturating_sub(1);
+        }
     }
 
     /// Says so if other code has taken the sampling signal.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::EndReason;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
+use sys::clock::monotonic_ns;
 
 use crate::runtime::ModuleKey;
 
@@ -84,6 +85,14 @@ pub enum Event {
         /// In nanoseconds.
         wall_ns: u64,
     },
+    /// A thread was late so long to come out of the wait that it was last found in, or of the next
+    /// one if it has not been found in any.
+    Late {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+    },
     /// A module or dynamic method is gone; its addresses may mean something else from now on.
     Unloaded {
         /// Which.
@@ -96,6 +105,15 @@ pub enum Event {
     },
 }
 
+/// An event, and when it was posted.
+#[derive(Debug)]
+pub struct Timed {
+    /// In nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// What happened.
+    pub event: Event,
+}
+
 /// Where events wait for the collector.
 #[derive(Default)]
 pub struct Inbox {
@@ -105,7 +123,7 @@ pub struct Inbox {
 
 #[derive(Default)]
 struct Waiting {
-    events: Vec<Event>,
+    events: Vec<Timed>,
     stacks: usize,
     dropped: u64,
     urgent: bool,
@@ -124,7 +142,7 @@ impl Inbox {
         let fits = !is_stack || waiting.stacks < STACKS_MAX;
         if fits && waiting.events.len() < WAITING_MAX {
             waiting.stacks = waiting.stacks.saturating_add(usize::from(is_stack));
-            waiting.events.push(event);
+            waiting.events.push(Timed { time_ns: monotonic_ns(), event });
         } else {
             waiting.dropped = waiting.dropped.saturating_add(1);
         }
@@ -138,7 +156,7 @@ impl Inbox {
 
     /// Waits until `hurry` or for at most `timeout`; then takes all events, and the number of those
     /// that were dropped.
-    pub fn take(&self, timeout: Duration) -> (Vec<Event>, u64) {
+    pub fn take(&self, timeout: Duration) -> (Vec<Timed>, u64) {
         let (mut waiting, _timed_out) = self
             .wake
             .wait_timeout_while(self.lock(), timeout, |waiting| !waiting.urgent)

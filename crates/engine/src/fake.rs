@@ -93,7 +93,7 @@ pub const fn thread(index: u32, generation: u32) -> ThreadRef {
 pub fn events(inbox: &Inbox) -> Vec<Event> {
     let (events, dropped) = inbox.take(std::time::Duration::ZERO);
     assert_eq!(dropped, 0);
-    events
+    events.into_iter().map(|timed| timed.event).collect()
 }
 
 /// A generator for tests (xorshift64).

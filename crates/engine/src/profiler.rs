@@ -148,9 +148,15 @@ impl Profiler {
         let (shared, inbox) = (self.shared, Arc::clone(&self.inbox));
         let wall_interval_ns = nanos(config.wall_interval);
         let threads = usize::try_from(config.wall_threads).unwrap_or(1);
-        let wall = config
-            .wall_enabled
-            .then(|| WallSampler::new(shared, Arc::clone(&inbox), wall_interval_ns, threads));
+        let wall = config.wall_enabled.then(|| {
+            WallSampler::new(
+                shared,
+                Arc::clone(&self.registry),
+                Arc::clone(&inbox),
+                wall_interval_ns,
+                threads,
+            )
+        });
         let ticker = Ticker {
             shared,
             registry: Arc::clone(&self.registry),

@@ -51,7 +51,6 @@ pub enum Change {
 struct Tracked {
     thread: ThreadRef,
     tid: u32,
-    watch: Watch,
 }
 
 #[derive(Default)]
@@ -63,6 +62,8 @@ struct Entry {
 #[derive(Default)]
 struct Threads {
     entries: FxHashMap<ManagedId, Entry>,
+    /// What samples each tracked thread.
+    watches: FxHashMap<ThreadRef, Watch>,
     free: Vec<u32>,
     used: u32,
     changes: Vec<Change>,
@@ -141,7 +142,8 @@ impl Registry {
         if let Some(name) = &entry.name {
             self.inbox.post(Event::Named { thread, name: name.clone() });
         }
-        entry.tracked = Some(Tracked { thread, tid, watch });
+        entry.tracked = Some(Tracked { thread, tid });
+        threads.watches.insert(thread, watch);
     }
 
     fn has_stack(&self, tracked: &Tracked) -> bool {
@@ -174,7 +176,8 @@ impl Registry {
     /// Ends the tracking of a thread, if it is tracked: its last CPU time is handed on.
     fn end(&self, threads: &mut Threads, id: ManagedId) {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
-        let Some(Tracked { thread, tid, watch }) = tracked else { return };
+        let Some(Tracked { thread, tid }) = tracked else { return };
+        let watch = threads.watches.remove(&thread);
         let Some(record) = self.shared.records.get(thread.index as usize) else { return };
         // In this order: no signal is made any more, those under way are stale, and only then is
         // the rest read, so that no time is counted twice.
@@ -188,6 +191,16 @@ impl Registry {
         let time_ns = clock::monotonic_ns();
         threads.changes.push(Change::Ended { thread, time_ns, cpu_ns });
         threads.free.push(thread.index);
+    }
+
+    /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody wants
+    /// to know where it is. It interrupts no system call, since timers expire only while it runs.
+    pub fn sample_soon(&self, thread: ThreadRef, cpu_ns: u64) {
+        let threads = self.lock();
+        // Under the lock the timer is there: its number could be another's by now otherwise.
+        if let Some(Watch::Timer(timer)) = threads.watches.get(&thread) {
+            self.cpu.expire_soon(timer, cpu_ns);
+        }
     }
 
     /// What has changed since the last call; for the ticker.

@@ -14,6 +14,11 @@
 //!   the processor by itself since: then it did not wait, and the processor was taken away by what
 //!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
 //!
+//! A delay is charged to the thread's next sample, since it was late to do what it did then; if much
+//! has gathered, that sample is taken as soon as the thread runs. But a delay belongs to the wait
+//! that the thread was late to come out of, if it is blocked again before a sample came, or if it
+//! hardly ran: samples are taken at ticks of the kernel, which find work and not spinning.
+//!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
 
@@ -31,9 +36,16 @@ use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::event::{Event, Inbox};
+use crate::registry::Registry;
 
 /// A wait of a running thread that is shorter than this is not looked into, in nanoseconds.
 const UNEXPLAINED_NS: u64 = 1_000_000;
+/// A thread that ran for less than its delay divided by this did not compute: it was late to come
+/// out of a wait, or spun for its end, yielding each time. One that competes with so many others
+/// for a processor looks the same.
+const LATE_DIVISOR: u64 = 32;
+/// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
+const DELAY_NS_MAX: u64 = 2_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
 const MOVES_MAX: u32 = 3;
 
@@ -49,10 +61,15 @@ pub trait Kernel {
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64>;
     /// Where it is, given its CPU clock of just now.
     fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked;
+    /// Has it sampled as soon as it runs, given its CPU clock of just now.
+    fn sample_soon(&mut self, thread: ThreadRef, cpu_ns: u64);
 }
 
 /// The kernel that there is.
-pub struct Linux(BlockedReader);
+pub struct Linux {
+    reader: BlockedReader,
+    registry: Arc<Registry>,
+}
 
 impl Kernel for Linux {
     fn now_ns(&mut self) -> u64 {
@@ -72,7 +89,11 @@ impl Kernel for Linux {
     }
 
     fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
-        self.0.look(thread, tid, cpu_ns)
+        self.reader.look(thread, tid, cpu_ns)
+    }
+
+    fn sample_soon(&mut self, thread: ThreadRef, cpu_ns: u64) {
+        self.registry.sample_soon(thread, cpu_ns);
     }
 }
 
@@ -95,6 +116,8 @@ struct WallThread {
     moves: u32,
     /// Its voluntary switches when they were last asked for.
     switches: Option<u64>,
+    /// Delays that wait for a sample to be charged to.
+    delayed_ns: u64,
 }
 
 /// The wall sampler.
@@ -114,11 +137,12 @@ impl WallSampler {
     #[must_use]
     pub fn new(
         shared: &'static Shared,
+        registry: Arc<Registry>,
         inbox: Arc<Inbox>,
         tick_ns: u64,
         threads_per_tick: usize,
     ) -> Self {
-        let kernel = Linux(BlockedReader::new(shared));
+        let kernel = Linux { reader: BlockedReader::new(shared), registry };
         Self::over(kernel, shared, inbox, tick_ns, threads_per_tick)
     }
 }
@@ -156,6 +180,7 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             switches: self.kernel.voluntary_switches(tid),
+            delayed_ns: 0,
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
@@ -259,13 +284,24 @@ impl<K: Kernel> WallSampler<K> {
         let off_cpu_ns = elapsed_ns.saturating_sub(cpu_ns.saturating_sub(wall.cpu_ns));
         // The kernel counts a delay when it ends, so it may have begun before the last visit.
         let delayed_ns = delay_ns.saturating_sub(wall.delay_ns).min(off_cpu_ns);
-        if delayed_ns > 0 {
-            self.inbox.post(Event::Delayed { thread, wall_ns: delayed_ns });
+        let run_ns = cpu_ns.saturating_sub(wall.cpu_ns);
+        if run_ns < delayed_ns / LATE_DIVISOR {
+            self.inbox.post(Event::Late { thread, wall_ns: delayed_ns });
+        } else {
+            self.delay(thread, wall, delayed_ns);
         }
         wall.time_ns = now_ns;
         wall.cpu_ns = cpu_ns;
         wall.delay_ns = delay_ns;
         off_cpu_ns.saturating_sub(delayed_ns)
+    }
+
+    /// Hands on a delay.
+    fn delay(&self, thread: ThreadRef, wall: &mut WallThread, wall_ns: u64) {
+        if wall_ns > 0 {
+            wall.delayed_ns = wall.delayed_ns.saturating_add(wall_ns);
+            self.inbox.post(Event::Delayed { thread, wall_ns });
+        }
     }
 
     /// Charges a wait by where the thread is now.
@@ -279,13 +315,21 @@ impl<K: Kernel> WallSampler<K> {
     ) {
         let Looked::Blocked(stack) = looked else {
             if wall.was_preempted(wait_ns, &mut self.kernel) {
-                self.inbox.post(Event::Delayed { thread, wall_ns: wait_ns });
+                self.delay(thread, wall, wait_ns);
             } else {
                 wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
             }
             wall.blocked_since_ns = None;
+            // Else its next sample may be far off, and somewhere else: a thread that spins for work
+            // on a busy machine uses hardly any CPU time.
+            if wall.delayed_ns >= DELAY_NS_MAX {
+                wall.delayed_ns = 0;
+                self.kernel.sample_soon(thread, wall.cpu_ns);
+            }
             return;
         };
+        // Charged to the wait, see `accounts`.
+        wall.delayed_ns = 0;
         let before_ns = if wall.has_stack { wait_ns / 2 } else { 0 };
         if wall.has_stack {
             wall.owed_ns = wall.owed_ns.saturating_add(before_ns);

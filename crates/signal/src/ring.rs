@@ -108,6 +108,15 @@ impl<T> Ring<T> {
 
     /// Reads the oldest full slot, if there is one. For one reader only.
     pub fn read<R>(&self, take: impl FnOnce(&T) -> R) -> Option<R> {
+        self.read_if(|_| true, take)
+    }
+
+    /// Reads the oldest full slot, if there is one and it is wanted. For one reader only.
+    pub fn read_if<R>(
+        &self,
+        wanted: impl FnOnce(&T) -> bool,
+        take: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
         let position = self.head.load(Ordering::Relaxed);
         let slot = self.slot(position)?;
         if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
@@ -115,7 +124,11 @@ impl<T> Ring<T> {
         }
         // SAFETY: the sequence says "full", so its writer is done and no other writer may touch it
         // until the store below; there is one reader.
-        let result = take(unsafe { &*slot.value.get() });
+        let value = unsafe { &*slot.value.get() };
+        if !wanted(value) {
+            return None;
+        }
+        let result = take(value);
         slot.sequence.store(position.wrapping_add(self.slots.len() as u64), Ordering::Release);
         self.head.store(position.wrapping_add(1), Ordering::Relaxed);
         Some(result)

@@ -43,7 +43,11 @@ impl Dir {
 
     /// The binary, in this folder, with the agent that is only a header.
     pub fn corprof(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corprof"));
+        // Whoever runs the tests may ignore signals, as nohup and shells in the background do; and
+        // what is ignored stays so in all children.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,QUIT,TERM,USR1,USR2");
+        command.arg(env!("CARGO_BIN_EXE_corprof"));
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if ["CORPROF_", "CORECLR_", "DOTNET_", "COMPlus_"].iter().any(|p| name.starts_with(p)) {

@@ -62,6 +62,12 @@ impl CpuSampler {
         }
     }
 
+    /// Lets a thread's timer expire at the next tick at which the thread runs.
+    pub fn expire_soon(&self, timer: &CpuTimer, cpu_ns: u64) {
+        // It can only fail in a forked child, which has no timers and takes no samples.
+        let _no_timer = timer.expire_after(cpu_ns, self.interval);
+    }
+
     /// Begins to sample a thread.
     pub fn watch(&self, thread: ThreadRef, tid: u32, shared: &Shared) -> Watch {
         match self.kind {

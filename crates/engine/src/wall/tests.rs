@@ -89,6 +89,8 @@ impl Kernel for World {
         (tid == TID && !self.ended).then_some(self.switches)
     }
 
+    fn sample_soon(&mut self, _: ThreadRef, _: u64) {}
+
     fn look(&mut self, _: ThreadRef, _: u32, _: u64) -> Looked {
         match (self.looks.pop(), self.doing) {
             (Some(look), _) => look,
@@ -127,7 +129,9 @@ fn charges(wall: &WallSampler<World>, place: &mut u64) -> Charges {
     for event in events(&wall.inbox) {
         match event {
             Event::Waited { wall_ns, .. } => charges.push((Some(*place), wall_ns)),
-            Event::Delayed { wall_ns, .. } => charges.push((None, wall_ns)),
+            Event::Delayed { wall_ns, .. } | Event::Late { wall_ns, .. } => {
+                charges.push((None, wall_ns));
+            }
             Event::Blocked { stack, .. } => *place = stack.frames[0],
             Event::Ended { .. } => {}
             other => panic!("{other:?}"),

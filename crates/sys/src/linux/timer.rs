@@ -61,16 +61,29 @@ impl CpuTimer {
         self.0
     }
 
+    /// Lets it expire as soon as the thread has used more processor time than `cpu_ns`, in
+    /// nanoseconds, and then each `interval` again. Given the thread's clock of now, that is at the
+    /// next tick of the kernel at which it runs; it never expires while the thread waits.
+    ///
+    /// # Errors
+    /// `EINVAL` if the timer is gone, as in a forked child.
+    pub fn expire_after(&self, cpu_ns: u64, interval: Duration) -> io::Result<()> {
+        let due_ns = cpu_ns.saturating_add(1);
+        self.set_to(libc::TIMER_ABSTIME, Duration::from_nanos(due_ns), interval)
+    }
+
     fn set(&self, interval: Duration) -> io::Result<()> {
-        let time = libc::timespec {
-            tv_sec: libc::time_t::try_from(interval.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: libc::c_long::from(interval.subsec_nanos()),
-        };
-        let times = libc::itimerspec { it_interval: time, it_value: time };
+        self.set_to(0, interval, interval)
+    }
+
+    fn set_to(&self, flags: libc::c_int, value: Duration, interval: Duration) -> io::Result<()> {
+        let value = timespec(value);
+        let interval = timespec(interval);
+        let times = libc::itimerspec { it_interval: interval, it_value: value };
         let old: *mut libc::itimerspec = std::ptr::null_mut();
         // SAFETY: the kernel reads one itimerspec; a null old value is allowed.
         let set =
-            unsafe { libc::syscall(libc::SYS_timer_settime, self.0, 0, &raw const times, old) };
+            unsafe { libc::syscall(libc::SYS_timer_settime, self.0, flags, &raw const times, old) };
         if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -80,5 +93,12 @@ impl Drop for CpuTimer {
         // SAFETY: the id is this process's own timer, deleted once. After a fork the child has no
         // timers, and the kernel answers EINVAL.
         unsafe { libc::syscall(libc::SYS_timer_delete, self.0) };
+    }
+}
+
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(duration.subsec_nanos()),
     }
 }

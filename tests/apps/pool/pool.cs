@@ -1,0 +1,55 @@
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Corprof.TestApps;
+
+/// <summary>
+/// Short work on pool threads between waits that hold no thread, on a machine that is busy with
+/// --hogs N other threads: --seconds N. Pool threads that find no work spin for a while, and so are
+/// late for most of it.
+/// </summary>
+static class Pool
+{
+    static void Main(string[] words)
+    {
+        var arguments = new Arguments(words);
+        var seconds = arguments.Double("seconds", 8);
+        var hogs = arguments.Int("hogs", 4);
+        var end = Crew.WallNow() + (long)(seconds * 1e9);
+        var crew = new Crew();
+        for (var n = 0; n < hogs; n++)
+            crew.Add("hog-" + n, truth => Hog(end));
+        crew.Add("asker", truth => Ask(end, truth).Wait());
+        crew.Run();
+        new Truth().Add("threads", crew.Truths).Tell();
+    }
+
+    static async Task Ask(long end, Truth truth)
+    {
+        long wall = 0, times = 0;
+        while (Crew.WallNow() < end)
+        {
+            await Task.Delay(50).ConfigureAwait(false);
+            var begin = Crew.WallNow();
+            Burn();
+            wall += Crew.WallNow() - begin;
+            times++;
+        }
+        truth.Add("Burn_wall_ns", wall).Add("times", times);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Burn()
+    {
+        for (var n = 0; n < 40; n++)
+            Work.Multiply(20_000);
+    }
+
+    static void Hog(long end)
+    {
+        while (Crew.WallNow() < end)
+            Work.Multiply(20_000);
+    }
+}

@@ -1,0 +1,35 @@
+//! On a machine that is busy with other threads, delays go to the threads and methods that were late,
+//! and not to the last work that was seen: pool threads spin for work most of the time.
+
+use anyhow::Result;
+use e2e::{Session, on_both};
+
+/// A thread's elapsed time, whatever it did.
+const FRACTION: f64 = 0.02;
+
+#[test]
+fn delays_of_idle_pool_threads_are_not_their_last_works() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("pool", "pool", version)? else { return Ok(()) };
+        let run = session.args(["--seconds", "8", "--hogs", "4"]).run()?;
+        let mut checks = run.checks();
+        for hog in run.threads()?.iter().filter(|thread| thread.name().starts_with("hog-")) {
+            let name = hog.name();
+            let wall = run.view.of(|row| row.tid == hog.tid().unwrap_or(0) && row.has("Pool.Hog("));
+            checks.within(
+                format!("wall of {name}"),
+                wall.wall_ns,
+                hog.number("wall_ns")?,
+                FRACTION,
+            );
+        }
+        // The work takes a tenth of a second of the program's eight, and the pool's threads are there
+        // all the time. Before delays were told apart, it had all of their lives.
+        let asker = run.thread("asker")?;
+        let truth = asker.number("Burn_wall_ns")?;
+        let burn = run.view.of(|row| row.has("Pool.Burn("));
+        let most = truth + asker.number("wall_ns")? * 3 / 10;
+        checks.between("wall of the work", burn.wall_ns, burn.cpu_ns, most);
+        checks.done()
+    })
+}
