@@ -286,8 +286,8 @@ impl Accounts {
         }
     }
 
-    /// Charges the place where a thread was last blocked with a delay; before there is one, the delay
-    /// waits for it.
+    /// Charges the place where a thread was last blocked with a delay; before there is one, the
+    /// delay waits for it.
     fn late(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
         let Some(mut account) = self.threads.remove(&thread) else {

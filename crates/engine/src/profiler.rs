@@ -110,6 +110,14 @@ impl Profiler {
         let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
         let runtime_version = runtime.version();
         let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
+        let started = format!(
+            "agent {} in process {}, {runtime_version}: profiles of {} go to {} every {:?}",
+            env!("CARGO_PKG_VERSION"),
+            std::process::id(),
+            config.service,
+            folder.display(),
+            config.upload_period,
+        );
         let parts = Parts {
             shared,
             inbox,
@@ -141,6 +149,7 @@ impl Profiler {
             .inspect_err(|_| profiler.ticker.stop.store(true, Ordering::Release))
             .map_err(StartError::Thread)?;
         shared.gate.open();
+        profiler.log.info(&started);
         Ok(profiler)
     }
 
@@ -204,6 +213,7 @@ impl Profiler {
             self.log.error("the last profile was not written in time");
         }
         self.ticker.stop.store(true, Ordering::Release);
+        self.log.info("stopped");
     }
 }
 

@@ -193,8 +193,9 @@ impl Registry {
         threads.free.push(thread.index);
     }
 
-    /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody wants
-    /// to know where it is. It interrupts no system call, since timers expire only while it runs.
+    /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody
+    /// wants to know where it is. It interrupts no system call, since timers expire only while it
+    /// runs.
     pub fn sample_soon(&self, thread: ThreadRef, cpu_ns: u64) {
         let threads = self.lock();
         // Under the lock the timer is there: its number could be another's by now otherwise.

@@ -27,7 +27,7 @@ const CACHED_ADDRESSES_MAX: usize = 100_000;
 const REWALKS_MAX: usize = 8;
 /// How much longer the pause after a publication is than the publication took: with tens of
 /// thousands of methods, a table takes milliseconds.
-const PUBLICATION_PAUSE: u64 = 500;
+const PUBLICATION_PAUSE: u64 = 200;
 /// The frame of code that is no method's.
 const STUB: &str = "[stub]";
 /// The frame of an address that is in no code at all: the walk went astray.
@@ -54,7 +54,7 @@ pub struct Rewalked {
     pub frames: Box<[u64]>,
     /// Why the walk ended.
     pub end: EndReason,
-    /// Whether the copy held all of it; else its root end is as it was guessed.
+    /// Whether no guess is left in it; else its root end is as it was guessed.
     pub whole: bool,
 }
 
@@ -168,7 +168,7 @@ impl Symbolizer {
         first: &[u64],
         first_end: EndReason,
     ) -> Option<Rewalked> {
-        let Guess { start, frames_before } = copy.guess;
+        let Guess { start, frames_before, last_before } = copy.guess;
         let sure = first.get(..frames_before as usize)?;
         let ip = start.registers.ip;
         let mut code = [0; EPILOGUE_BYTES];
@@ -198,8 +198,10 @@ impl Symbolizer {
             return match walked.end {
                 // Beyond the copy, if both walks were there at the same frame, the first goes on.
                 EndReason::OutsideStack => {
-                    let frames = continued(&known, first)?;
-                    Some(Rewalked { frames, end: first_end, whole: false })
+                    let (frames, met) = continued(&known, first)?;
+                    // Where they met, the first walk may have had all its guesses behind it.
+                    let whole = (last_before as usize) < met;
+                    Some(Rewalked { frames, end: first_end, whole })
                 }
                 // Too deep for one list: the first walk is kept, its guesses counted.
                 _ if frames.truncated() => None,
@@ -383,15 +385,16 @@ impl Symbolizer {
     }
 }
 
-/// A walk that was cut short, carried on by another one of the same stack that met it.
-fn continued(short: &[u64], long: &[u64]) -> Option<Box<[u64]>> {
+/// A walk that was cut short, carried on by another one of the same stack that met it; and where in
+/// the other they met.
+fn continued(short: &[u64], long: &[u64]) -> Option<(Box<[u64]>, usize)> {
     let last = short.last()?;
     // A method that calls itself has the same address many times: as often in both.
     let times = short.iter().filter(|address| *address == last).count();
     let mut places = long.iter().enumerate().filter(|(_, address)| *address == last);
     let (met, _) = places.nth(times.checked_sub(1)?)?;
     let rest = long.get(met.checked_add(1)?..)?;
-    (!rest.is_empty()).then(|| [short, rest].concat().into())
+    (!rest.is_empty()).then(|| ([short, rest].concat().into(), met))
 }
 
 /// The executable memory of this process, to tell the runtime's stubs from addresses that are none.
@@ -433,7 +436,8 @@ mod tests {
 
     #[track_caller]
     fn check(short: &[u64], long: &[u64], joined: Option<&[u64]>) {
-        assert_eq!(continued(short, long).as_deref(), joined, "{short:?} {long:?}");
+        let found = continued(short, long).map(|(frames, _)| frames);
+        assert_eq!(found.as_deref(), joined, "{short:?} {long:?}");
     }
 
     #[test]

@@ -14,10 +14,10 @@
 //!   the processor by itself since: then it did not wait, and the processor was taken away by what
 //!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
 //!
-//! A delay is charged to the thread's next sample, since it was late to do what it did then; if much
-//! has gathered, that sample is taken as soon as the thread runs. But a delay belongs to the wait
-//! that the thread was late to come out of, if it is blocked again before a sample came, or if it
-//! hardly ran: samples are taken at ticks of the kernel, which find work and not spinning.
+//! A delay is charged to the thread's next sample, since it was late to do what it did then; if
+//! much has gathered, that sample is taken as soon as the thread runs. But a delay belongs to the
+//! wait that the thread was late to come out of, if it is blocked again before a sample came, or
+//! if it hardly ran: samples are taken at ticks of the kernel, which find work and not spinning.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.

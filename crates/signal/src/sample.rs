@@ -29,6 +29,7 @@ impl Default for StackCopy {
             guess: Guess {
                 start: Start { registers: Registers { ip: 0, sp: 0, bp: None }, exact: false },
                 frames_before: 0,
+                last_before: 0,
             },
             stack_end: 0,
             length: 0,

@@ -48,6 +48,8 @@ pub struct Guess {
     pub start: Start,
     /// Frames before it, towards the leaf.
     pub frames_before: u32,
+    /// Frames before the last guess: from there to the root, the walk is sure.
+    pub last_before: u32,
 }
 
 /// How a walk went.
@@ -107,8 +109,9 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             frames.push(lookup);
             self.guessed = false;
             let caller = self.caller(lookup, at.registers, code);
-            if self.guessed && guess.is_none() {
-                guess = Some(Guess { start: at, frames_before });
+            if self.guessed {
+                let first = Guess { start: at, frames_before, last_before: frames_before };
+                guess = Some(Guess { last_before: frames_before, ..guess.unwrap_or(first) });
             }
             let end = match caller {
                 Err(end) => Some(end),

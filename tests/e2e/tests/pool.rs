@@ -1,5 +1,5 @@
-//! On a machine that is busy with other threads, delays go to the threads and methods that were late,
-//! and not to the last work that was seen: pool threads spin for work most of the time.
+//! On a machine that is busy with other threads, delays go to the threads and methods that were
+//! late, and not to the last work that was seen: pool threads spin for work most of the time.
 
 use anyhow::Result;
 use e2e::{Session, on_both};
@@ -23,8 +23,8 @@ fn delays_of_idle_pool_threads_are_not_their_last_works() -> Result<()> {
                 FRACTION,
             );
         }
-        // The work takes a tenth of a second of the program's eight, and the pool's threads are there
-        // all the time. Before delays were told apart, it had all of their lives.
+        // The work takes a tenth of a second of the program's eight, and the pool's threads are
+        // there all the time. Before delays were told apart, it had all of their lives.
         let asker = run.thread("asker")?;
         let truth = asker.number("Burn_wall_ns")?;
         let burn = run.view.of(|row| row.has("Pool.Burn("));

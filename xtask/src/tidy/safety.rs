@@ -26,6 +26,7 @@ const NOT_FOR_HANDLERS: [&str; 21] = [
     "ring::fill",
     "ring::new",
     "ring::read",
+    "ring::read_if",
     "ring::set_index",
     "sample::read",
 ];

@@ -308,7 +308,8 @@ fn guessed(frames: &[u64], words: &[u64]) -> Sample {
     let mut sample = sample(T, frames, 1);
     sample.guessed = true;
     let registers = Registers { ip: frames[1] + 1, sp: STACK, bp: Some(STACK) };
-    sample.copy.guess = Guess { start: Start { registers, exact: false }, frames_before: 1 };
+    sample.copy.guess =
+        Guess { start: Start { registers, exact: false }, frames_before: 1, last_before: 1 };
     sample.copy.stack_end = STACK + 8 * words.len() as u64;
     let copied =
         words.iter().map(|word| if (1..1000).contains(word) { STACK + 8 * word } else { *word });
