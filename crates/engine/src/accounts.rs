@@ -265,19 +265,12 @@ impl Accounts {
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
         let place = Place { walked, id, state };
-        let mut before = account.blocked.replace(place.clone()).unwrap_or(place);
+        account.blocked = Some(place);
         self.settle_late(&mut account);
-        if account.ran.is_some() {
-            for (state, values) in std::mem::take(&mut account.early) {
-                let id = self.place_id(&mut before);
-                self.add(account.key, id, state, values);
-            }
-        }
         self.threads.insert(thread, account);
     }
 
-    /// A delay is charged to what the thread did next: its next sample; or, if it was blocked again
-    /// before one came, to the wait that it was late to come out of.
+    /// A delay is charged to what the thread did next: its next sample.
     fn delayed(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
@@ -364,7 +357,7 @@ impl Accounts {
     fn settle_early(&mut self, account: &mut Account) {
         self.settle_late(account);
         for (state, values) in std::mem::take(&mut account.early) {
-            // What is put off comes after its last wait, else that would have taken it.
+            // What it did last is likely what it was delayed in.
             match account.ran.as_mut().or(account.blocked.as_mut()) {
                 Some(place) => {
                     let id = self.place_id(place);

@@ -15,9 +15,9 @@
 //!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
 //!
 //! A delay is charged to the thread's next sample, since it was late to do what it did then; if
-//! much has gathered, that sample is taken as soon as the thread runs. But a delay belongs to the
-//! wait that the thread was late to come out of, if it is blocked again before a sample came, or
-//! if it hardly ran: samples are taken at ticks of the kernel, which find work and not spinning.
+//! much has gathered, that sample is taken as soon as the thread runs. But if the thread hardly
+//! ran, the delay belongs to the wait that it was late to come out of, or spun to the end of:
+//! samples are taken at ticks of the kernel, which find work and not spinning.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
@@ -328,8 +328,6 @@ impl<K: Kernel> WallSampler<K> {
             }
             return;
         };
-        // Charged to the wait, see `accounts`.
-        wall.delayed_ns = 0;
         let before_ns = if wall.has_stack { wait_ns / 2 } else { 0 };
         if wall.has_stack {
             wall.owed_ns = wall.owed_ns.saturating_add(before_ns);

@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 21] = [
+const NOT_FOR_HANDLERS: [&str; 22] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
