@@ -4,8 +4,48 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
+};
 use config::{OPTIONS, Opt};
+
+/// Reads the command line; ends the process if it makes no sense, or asks for help.
+pub fn parse() -> Cli {
+    let mut command = command();
+    let result = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = result.and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|error| with_suggestion(error.with_cmd(&command), &command).exit())
+}
+
+/// The command line, with what differs between commands that share options.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Adds the flag with the same letters, which clap's measure of likeness misses in short words:
+/// `--fro` for `--for`.
+fn with_suggestion(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument
+        && error.get(ContextKind::SuggestedArg).is_none()
+        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
+    {
+        let letters = |word: &str| {
+            let mut letters: Vec<char> = word.chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let wanted = letters(wrong.trim_start_matches('-'));
+        let flags = command.get_subcommands().flat_map(|command| command.get_arguments());
+        let mut flags = flags.filter_map(Arg::get_long);
+        if let Some(flag) = flags.find(|flag| letters(flag) == wanted) {
+            let flag = ContextValue::String(format!("--{flag}"));
+            error.insert(ContextKind::SuggestedArg, flag);
+        }
+    }
+    error
+}
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -40,12 +80,19 @@ pub enum Command {
     Env(EnvArgs),
 }
 
+/// What `corprof run` has for the time between two files if nobody says one.
+pub const RUN_PERIOD: &str = "5s";
+
 const RUN_LONG: &str = "\
 Run a program under the profiler; at its end: a table, the files, what it cost.
 
 The program keeps its standard input and output, its signals and its exit code. The report goes to
 standard error, so that the program's output stays its own. Child processes are profiled too, and
-merged in the report; it lists each process's total.";
+merged in the report; it lists each process's total.
+
+The agent writes a file every 5 seconds here, and the last one when the program returns from Main,
+calls Environment.Exit or gets SIGTERM. Ctrl-C of a plain console program, a crash, FailFast and
+SIGKILL give it no time for that: up to 5 seconds are then missing, and the report says so.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -87,8 +134,7 @@ pub struct RunArgs {
     pub options: ProfilerOptions,
 
     /// The program and its arguments
-    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true,
-          allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 
@@ -277,7 +323,6 @@ fn time_limit(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {

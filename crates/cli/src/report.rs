@@ -168,8 +168,8 @@ impl Sums {
 }
 
 /// Totals, cost, losses and processes, a line each.
-pub fn numbers(loaded: &Loaded, scope: Scope) -> String {
-    let sums = Sums::of(&loaded.profile, scope);
+pub fn numbers(loaded: &Loaded, view: View, width: Option<u16>) -> String {
+    let sums = Sums::of(&loaded.profile, view.scope);
     let total = sums.total;
     let (cpu, wall) = (time(total.cpu_ns), time(total.wall_ns));
     let samples = count(usize::try_from(total.count).unwrap_or(usize::MAX), "sample");
@@ -189,7 +189,7 @@ pub fn numbers(loaded: &Loaded, scope: Scope) -> String {
     }
     let mut text = String::new();
     for (name, value) in lines {
-        let _ = writeln!(text, "{name:<9} {value}");
+        let _ = writeln!(text, "{}", table::hanging(&format!("{name:<9} "), &value, width));
     }
     if loaded.processes.len() > 1 {
         text.push_str(&processes(&loaded.processes));

@@ -53,6 +53,28 @@ pub fn render(headings: &[&str], name: &str, lines: &[Line], width: Option<u16>)
     text
 }
 
+/// A text in lines of that width, each after the first under the first's text.
+pub fn hanging(head: &str, text: &str, width: Option<u16>) -> String {
+    let Some(width) = width.map(usize::from) else { return format!("{head}{text}") };
+    let indent = names::width(head);
+    let mut all = head.to_owned();
+    let mut used = indent;
+    for (number, word) in text.split(' ').enumerate() {
+        let columns = names::width(word);
+        if number > 0 && used + 1 + columns > width {
+            all.push('\n');
+            all.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if number > 0 {
+            all.push(' ');
+            used += 1;
+        }
+        all.push_str(word);
+        used += columns;
+    }
+    all
+}
+
 fn numbers<'a>(widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
     widths.iter().zip(cells).map(|(width, cell)| format!("{cell:>width$}{GAP}")).collect()
 }
@@ -87,6 +109,17 @@ mod tests {
             [line("12 ms", "Shop.Run()"), line("3", "Shop.Very.Long.Namespace.Type.Load(int)")];
         let text = render(&["cpu", "cpu %"], "function", &lines, width);
         anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn long_lines_hang_under_their_beginning() {
+        let text = "one two three four five";
+        assert_eq!(hanging("wall  ", text, None), "wall  one two three four five");
+        assert_eq!(
+            hanging("wall  ", text, Some(16)),
+            "wall  one two\n      three four\n      five"
+        );
+        assert_eq!(hanging("", "verylongword b", Some(4)), "verylongword\nb");
     }
 
     #[test]

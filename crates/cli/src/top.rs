@@ -52,7 +52,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     } else {
         let width = table::width(&std::io::stdout());
         writeln!(out, "{}", report::tables(&loaded, view, width))?;
-        write!(out, "{}", report::numbers(&loaded, scope))?;
+        write!(out, "{}", report::numbers(&loaded, view, width))?;
         writeln!(out, "{:<9} {}", "files", count(loaded.files.len(), "file"))?;
     }
     out.flush()?;
@@ -62,5 +62,5 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
 /// A file that is passed over.
 fn error_of_file(error: &anyhow::Error) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{style}corprof: error:{style:#} {error:#}");
+    crate::say(style, "corprof: error:", &format!("{error:#}"));
 }
