@@ -10,6 +10,7 @@ use clap::{
     ValueEnum,
 };
 use config::{OPTIONS, Opt};
+use model::ThreadState;
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -121,7 +122,7 @@ pub struct RunArgs {
     pub json: Option<OsString>,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit")]
     pub top: usize,
 
     /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
@@ -154,6 +155,7 @@ Examples:
   corprof top corprof-out/MyApp-20261129-101500
   corprof top a.pb.gz b.pb.gz --by thread
   corprof top profiles/ --sort total --value wall --limit 50 --all
+  corprof top profiles/ --state lock
   corprof top profiles/ --json | jq '.rows[0]'";
 
 /// `corprof top`.
@@ -168,7 +170,7 @@ pub struct TopArgs {
     pub by: By,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "top")]
     pub limit: usize,
 
     /// Only the table sorted by own time, or the one with callees' [default: both]
@@ -178,6 +180,11 @@ pub struct TopArgs {
     /// Which time rows are sorted by [default: cpu, or wall if there is no cpu]
     #[arg(long, value_enum)]
     pub value: Option<Clock>,
+
+    /// Only wall time in this state, or in one of these (with commas): lock, io, sleeping, waiting,
+    /// runnable, running
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    pub state: Vec<ThreadState>,
 
     /// Everything as in the files: also waits for work, thread starts and task plumbing
     #[arg(long)]
@@ -306,6 +313,12 @@ fn argument(option: &'static Opt) -> Option<Arg> {
         .help_heading("Profiler options")
         .value_parser(check);
     Some(argument)
+}
+
+fn state(text: &str) -> Result<ThreadState, String> {
+    let names = || ThreadState::ALL.map(ThreadState::name).join(", ");
+    let found = ThreadState::ALL.into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| format!("none of {}", names()))
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {

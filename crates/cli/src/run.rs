@@ -164,7 +164,14 @@ fn finish(
     }
     let loaded = loader.finish();
     let scope = Scope::Work;
-    let view = View { by: By::Function, sort: None, clock: None, limit: args.top, scope };
+    let view = View {
+        by: By::Function,
+        sort: None,
+        clock: None,
+        limit: args.top,
+        scope,
+        is_filtered: false,
+    };
     let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
     let how = match ended.cut_off_by() {
         Some(signal) => format!(

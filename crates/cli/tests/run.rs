@@ -149,7 +149,7 @@ fn the_report_goes_to_standard_error() {
         3,
         &[
             "the program ended with exit code 3 after",
-            "  600 ms  75.0 %          0    0.0 %  Shop.Prices.Sum(int)  Shop.dll\n",
+            "  600 ms  75.0 %          0    0.0 %            Shop.Prices.Sum(int)  Shop.dll\n",
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
             "counted 808 ms for the sampled threads (profile: -1.0 %), 1.00 s for the process",
