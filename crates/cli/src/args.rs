@@ -9,7 +9,7 @@ use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
     ValueEnum,
 };
-use config::{OPTIONS, Opt};
+use config::{Kind, OPTIONS, Opt};
 use model::ThreadState;
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
@@ -22,7 +22,27 @@ pub fn parse() -> Cli {
 
 /// The command line, with what differs between commands that share options.
 fn command() -> clap::Command {
+    let help = |text: &str, var: &str| format!("{text} [{var}]");
+    let run_period = help(
+        "Time between two files [1s to 1h; default here: 5s, and 60s without `corprof run`]",
+        "CORPROF_UPLOAD_PERIOD",
+    );
+    let run_out = help(
+        "Folder that profiles are written to, made if it is not there [default: a fresh one in \
+         corprof-out]",
+        "CORPROF_OUTPUT_DIR",
+    );
+    let env_out = help(
+        "Folder that profiles are written to, made if it is not there [default: corprof-out in the \
+         current folder; with --docker and --k8s in the program's working folder]",
+        "CORPROF_OUTPUT_DIR",
+    );
     Cli::command()
+        .mut_subcommand("run", |run| {
+            run.mut_arg("upload-period", |arg| arg.help(run_period))
+                .mut_arg("out", |arg| arg.help(run_out))
+        })
+        .mut_subcommand("env", |env| env.mut_arg("out", |arg| arg.help(env_out)))
 }
 
 /// Adds the flag with the same letters, which clap's measure of likeness misses in short words:
@@ -197,11 +217,14 @@ pub struct TopArgs {
 
 const ENV_LONG: &str = "\
 Print the variables that profile a program without `corprof run`: for services that run for long.
-Profiles then appear in CORPROF_OUTPUT_DIR, every minute and at the end.";
+Profiles then appear in CORPROF_OUTPUT_DIR, every minute and at the end.
+
+For a shell, use them in a subshell as below: left in your own, they would profile every .NET
+program that you start from it.";
 
 const ENV_EXAMPLES: &str = "\
 Examples:
-  eval \"$(corprof env --shell --out /var/tmp/profiles)\" && dotnet MyApp.dll
+  ( eval \"$(corprof env --out /var/tmp/profiles)\"; exec dotnet MyApp.dll )
   corprof env --docker --agent /opt/corprof/libcorprof.so >> Dockerfile
   corprof env --k8s --service orders --cpu-interval 20ms";
 
@@ -282,7 +305,15 @@ impl FromArgMatches for ProfilerOptions {
             let value = matches.get_one::<String>(option.flag?)?;
             Some((option, value.clone()))
         };
-        Ok(Self { given: OPTIONS.iter().filter_map(value).collect() })
+        let given: Vec<_> = OPTIONS.iter().filter_map(value).collect();
+        let vars = given.iter().map(|(option, value)| (option.var.to_owned(), value.clone()));
+        let config = config::Config::from_vars(vars, "").0;
+        if !config.cpu_enabled && !config.wall_enabled {
+            let text = "with both --cpu-enabled and --wall-enabled false there is nothing to \
+                        profile; leave one out\n";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+        }
+        Ok(Self { given })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -304,7 +335,13 @@ impl Args for ProfilerOptions {
 fn argument(option: &'static Opt) -> Option<Arg> {
     let (values, default) = (option.values(), option.default_text());
     let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
-    let check = |value: &str| option.check(value).map(|()| value.to_owned());
+    let check = |value: &str| {
+        if matches!(option.kind, Kind::Duration { .. }) {
+            has_unit(value)?;
+        }
+        option.check(value).map_err(|reason| reason.to_string())?;
+        Ok::<_, String>(value.to_owned())
+    };
     let argument = Arg::new(option.flag?)
         .long(option.flag?)
         .action(ArgAction::Set)
@@ -315,6 +352,17 @@ fn argument(option: &'static Opt) -> Option<Arg> {
     Some(argument)
 }
 
+/// Refuses a number alone. In a variable it is milliseconds, and who types `--for 30` means none.
+fn has_unit(text: &str) -> Result<(), String> {
+    let text = text.trim();
+    if text.is_empty() || !text.chars().all(|letter| letter.is_ascii_digit() || letter == '.') {
+        return Ok(());
+    }
+    Err(format!(
+        "without a unit {text} means {text}ms; write {text}s, or {text}ms if you mean that"
+    ))
+}
+
 fn state(text: &str) -> Result<ThreadState, String> {
     let names = || ThreadState::ALL.map(ThreadState::name).join(", ");
     let found = ThreadState::ALL.into_iter().find(|state| state.name() == text);
@@ -322,10 +370,7 @@ fn state(text: &str) -> Result<ThreadState, String> {
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {
-    // A bare number is milliseconds elsewhere, and nobody who types `--for 30` means those.
-    if text.trim().ends_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("it needs a unit, such as {}s", text.trim()));
-    }
+    has_unit(text)?;
     match config::duration_from_text(text) {
         Some(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
         Some(duration) => Ok(duration),
@@ -370,7 +415,9 @@ mod tests {
             (&["--cpu-interval", "fast"][..], "not a duration such as 10ms"),
             (&["--wall-threads", "65"], "not between 1 and 64"),
             (&["--sampler", "perf"], "none of timer, scan"),
-            (&["--for", "30"], "it needs a unit, such as 30s"),
+            (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
+            (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
+            (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),
         ] {

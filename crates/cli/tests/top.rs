@@ -282,14 +282,29 @@ fn env_prints_what_run_would_set() {
             "export CORECLR_ENABLE_PROFILING='1'\n\
              export CORECLR_PROFILER='{{8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}}'\n\
              export CORECLR_PROFILER_PATH='{}'\n\
-             export CORPROF_OUTPUT_DIR='/tmp/corprof'\n\
+             export CORPROF_OUTPUT_DIR='{}'\n\
              export CORPROF_SERVICE='it'\\''s'\n\
              export CORPROF_CPU_INTERVAL='5ms'\n",
-            agent.display()
+            agent.display(),
+            dir.path("corprof-out").display()
         )
     );
+    let ran = dir.run(&["env", "--agent", "./libcorprof.so", "--out", "x", "--log-file", "y"]);
+    for (name, path) in [
+        ("CORECLR_PROFILER_PATH", "libcorprof.so"),
+        ("CORPROF_OUTPUT_DIR", "x"),
+        ("CORPROF_LOG_FILE", "y"),
+    ] {
+        let line = format!("export {name}='{}'\n", dir.path(path).display());
+        assert!(ran.out.contains(&line), "{}", ran.out);
+    }
+    dir.run(&["env", "--agent", "gone.so"]).check(1, &["the agent given by --agent can't be used"]);
+    dir.run(&["env", "--k8s", "--agent", "a.so"]).check(1, &["needs an absolute path"]);
     let docker = dir.run(&["env", "--docker"]);
-    assert!(docker.out.starts_with("ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n"), "{}", docker.out);
+    let head = "# The agent has to be there: COPY libcorprof.so /opt/corprof/libcorprof.so\n\
+                ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n";
+    assert!(docker.out.starts_with(head), "{}", docker.out);
+    assert!(!docker.out.contains("CORPROF_OUTPUT_DIR"), "{}", docker.out);
     assert!(docker.out.contains("CORECLR_PROFILER_PATH=\"/opt/corprof/libcorprof.so\""));
     let k8s = dir.run(&["env", "--k8s", "--agent", "/a.so", "--out", "/profiles"]);
     assert!(
@@ -319,5 +334,5 @@ fn help_has_examples_and_exit_codes() {
         &["keeps its standard input", "Examples:", "--cpu-interval <DURATION>", "CORPROF_LOG"],
     );
     help(&["top", "--help"], &["Examples:", "--by"]);
-    help(&["env", "--help"], &["Examples:", "--k8s"]);
+    help(&["env", "--help"], &["Examples:", "--k8s", "with --docker and --k8s in the program's"]);
 }
