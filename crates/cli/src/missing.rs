@@ -22,7 +22,7 @@ pub fn disabling_variable(var: impl Fn(&str) -> Option<String>) -> Option<&'stat
 /// 0x80008081 and those after it.
 const DOTNET_FAILURES: std::ops::RangeInclusive<u8> = 129..=169;
 /// The ones among them that are more likely a signal's.
-const SIGNALS: [u8; 6] = [130, 131, 134, 137, 139, 143];
+const SIGNALS: [u8; 5] = [130, 134, 137, 139, 143];
 
 /// One paragraph: no profile appeared, and why: what is known, or else what it could be.
 pub fn explain(
@@ -104,6 +104,7 @@ mod tests {
             (Some(2), 130, &[], "--upload-period 1s"),
             (None, 134, &[], "SIGABRT (exit code 134) before"),
             (None, 145, &[], "could not start Shop (exit code 145)"),
+            (None, 131, &[], "could not start Shop (exit code 131)"),
         ] {
             let text = text(signal, code, vars);
             assert!(text.contains(words) && !text.contains("Either"), "{text}");

@@ -155,7 +155,10 @@ fn finish(
                 PERIOD => Some(period.to_owned()),
                 _ => env::var(name).ok(),
             };
-            let is_dotnet = args.command.first().is_some_and(|first| first == "dotnet");
+            let is_dotnet = args
+                .command
+                .first()
+                .is_some_and(|first| Path::new(first).file_name() == Some(OsStr::new("dotnet")));
             warn(missing::explain(ended, &program, is_dotnet, var));
         } else {
             warn(format!("none of the {} in {shown} could be read", count(files.len(), "file")));
