@@ -285,6 +285,10 @@ pub enum Clock {
     Wall,
 }
 
+/// What to say of options that switch everything off.
+pub const NOTHING: &str = "with CPU and wall time both off (--cpu-enabled, --wall-enabled) there \
+                           is nothing to profile; leave one on";
+
 /// The profiler's options that were given, from the one list in crate `config`.
 #[derive(Clone, Debug, Default)]
 pub struct ProfilerOptions {
@@ -293,6 +297,17 @@ pub struct ProfilerOptions {
 }
 
 impl ProfilerOptions {
+    /// Whether they switch everything off, together with the variables that are set.
+    pub fn profiles_nothing(&self, var: impl Fn(&str) -> Option<String>) -> bool {
+        let value = |name: &'static str| {
+            let value = self.get(name).map(str::to_owned).or_else(|| var(name))?;
+            Some((name.to_owned(), value))
+        };
+        let vars = ["CORPROF_CPU_ENABLED", "CORPROF_WALL_ENABLED"].into_iter().filter_map(value);
+        let config = config::Config::from_vars(vars, "").0;
+        !config.cpu_enabled && !config.wall_enabled
+    }
+
     /// The value given for a variable.
     pub fn get(&self, var: &str) -> Option<&str> {
         self.given.iter().find(|(option, _)| option.var == var).map(|(_, value)| value.as_str())
@@ -306,14 +321,11 @@ impl FromArgMatches for ProfilerOptions {
             Some((option, value.clone()))
         };
         let given: Vec<_> = OPTIONS.iter().filter_map(value).collect();
-        let vars = given.iter().map(|(option, value)| (option.var.to_owned(), value.clone()));
-        let config = config::Config::from_vars(vars, "").0;
-        if !config.cpu_enabled && !config.wall_enabled {
-            let text = "with both --cpu-enabled and --wall-enabled false there is nothing to \
-                        profile; leave one out\n";
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+        let options = Self { given };
+        if options.profiles_nothing(|_| None) {
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, format!("{NOTHING}\n")));
         }
-        Ok(Self { given })
+        Ok(options)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

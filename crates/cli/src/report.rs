@@ -134,6 +134,8 @@ fn note(row: &Row) -> String {
         "libcoreclr.so" if is_module => ".NET runtime".to_owned(),
         "libclrjit.so" if is_module => "just-in-time compiler".to_owned(),
         "libc.so.6" if is_module => "C library".to_owned(),
+        "libgcc_s.so.1" | "libstdc++.so.6" if is_module => "exception unwinding".to_owned(),
+        "[vdso]" => "the kernel's clock code".to_owned(),
         _ if is_module => String::new(),
         module => module.to_owned(),
     }

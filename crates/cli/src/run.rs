@@ -12,9 +12,9 @@ use anyhow::Context as _;
 use config::{PROFILER_GUID, agent_variables};
 use serde_json::{Value, json};
 
-use crate::args::{By, RUN_PERIOD, RunArgs};
+use crate::args::{By, NOTHING, RUN_PERIOD, RunArgs};
 use crate::child::{self, Ended, signal_name};
-use crate::failure::{Failure, NOT_STARTED};
+use crate::failure::{Failure, NOT_STARTED, USAGE};
 use crate::files::{self, Before};
 use crate::focus::Scope;
 use crate::loaded::{Loaded, Loader};
@@ -36,6 +36,9 @@ const OTHER_PATHS: [&str; 4] = [
 
 /// Runs the command; the exit code is the program's.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    if args.options.profiles_nothing(|name| env::var(name).ok()) {
+        return Err(Failure::new(USAGE, NOTHING));
+    }
     let agent = agent::find(args.agent.as_deref()).map_err(Failure::with(NOT_STARTED))?;
     let (program, arguments) = args
         .command

@@ -281,7 +281,10 @@ fn bad_options_are_usage_errors() {
     dir.run_sh(&["--cpu-interval", "fast"], "touch started").check(2, &["not a duration such as"]);
     dir.run_sh(&["--sampler", "perf"], "touch started").check(2, &["none of timer, scan"]);
     dir.run_sh(&["--cpu-enabled", "false", "--wall-enabled", "0"], "touch started")
-        .check(2, &["there is nothing to profile"]);
+        .check(2, &["is nothing to profile"]);
+    let mut command = dir.corprof(&["run", "--wall-enabled", "0", "--", "touch", "started"]);
+    let ran = Ran::of(command.env("CORPROF_CPU_ENABLED", "false").output().unwrap());
+    ran.check(2, &["is nothing to profile"]);
     dir.run(&["run"]).check(2, &["COMMAND"]);
     dir.run(&["run", "--fro", "3s", "--", "touch", "started"])
         .check(2, &["unexpected argument '--fro'", "a similar argument exists: '--for'"]);
