@@ -16,6 +16,10 @@ use crate::product::{self, Product};
 use crate::workspace;
 
 const USAGE: &str = "usage: cargo xtask demo [web|roslyn|split]... [--quick]";
+const HELP: &str = "
+Profiles real programs and shows what the profiler says of them; without a name web and roslyn, with
+--quick a short run of split.
+";
 
 /// Time between two signs of life.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -50,9 +54,10 @@ const WORKLOADS: [Workload; 3] = [
         name: "web",
         what: "An ASP.NET Core service on .NET 9 answers 16 clients, which ask for JSON, for a \
                computation, and now and then for an exception.",
-        look: "Look for Work.Multiply, the computation: it should lead the first table, and \
-               Web.Compute, the handler that calls it, should be in the second beside Kestrel's \
-               and the JSON writer's methods.",
+        look: "Look for Work.Multiply, the computation, near the top of the first table (in a \
+               short run below the runtime and the just-in-time compiler). The second has \
+               the methods that call the handlers; its rows for Web.Compute and Work.Multiply have \
+               about the same time, since the one does little but call the other.",
         long: "10 s",
         quick: "3 s",
         command: web,
@@ -63,8 +68,8 @@ const WORKLOADS: [Workload; 3] = [
         what: "The C# compiler Roslyn, itself a .NET program, compiles 1,500 classes on .NET 8 on \
                all processors.",
         look: "Look for [libclrjit.so] in the first table: a short run of a large program is spent \
-               to a good part in the just-in-time compiler; and for MethodCompiler and Binder in \
-               the second, which are the compiler's own work.",
+               to a good part in the just-in-time compiler. The second has the compiler's own \
+               methods, which begin with Microsoft.CodeAnalysis.",
         long: "10 to 30 s on a machine that does nothing else",
         quick: "10 to 30 s on a machine that does nothing else",
         command: |rig, _| rig.roslyn_compile_command(Net8),
@@ -84,6 +89,10 @@ const WORKLOADS: [Workload; 3] = [
 
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h" | "help")) {
+        println!("{USAGE}\n{}", HELP.trim_end());
+        return Ok(());
+    }
     let (names, pace) = parse(arguments)?;
     let rig = Rig::set_up()?;
     say("building the agent and the command line");

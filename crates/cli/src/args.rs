@@ -4,8 +4,69 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-use config::{OPTIONS, Opt};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
+};
+use config::{Kind, OPTIONS, Opt};
+use model::ThreadState;
+
+/// Reads the command line; ends the process if it makes no sense, or asks for help.
+pub fn parse() -> Cli {
+    let mut command = command();
+    let result = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = result.and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|error| with_suggestion(error.with_cmd(&command), &command).exit())
+}
+
+/// The command line, with what differs between commands that share options.
+fn command() -> clap::Command {
+    let help = |text: &str, var: &str| format!("{text} [{var}]");
+    let run_period = help(
+        "Time between two files [1s to 1h; default here: 5s, and 60s without `corprof run`]",
+        "CORPROF_UPLOAD_PERIOD",
+    );
+    let run_out = help(
+        "Folder that profiles are written to, made if it is not there [default: a fresh one in \
+         corprof-out]",
+        "CORPROF_OUTPUT_DIR",
+    );
+    let env_out = help(
+        "Folder that profiles are written to, made if it is not there [default: corprof-out in the \
+         current folder; with --docker and --k8s in the program's working folder]",
+        "CORPROF_OUTPUT_DIR",
+    );
+    Cli::command()
+        .mut_subcommand("run", |run| {
+            run.mut_arg("upload-period", |arg| arg.help(run_period))
+                .mut_arg("out", |arg| arg.help(run_out))
+        })
+        .mut_subcommand("env", |env| env.mut_arg("out", |arg| arg.help(env_out)))
+}
+
+/// Adds the flag with the same letters, which clap's measure of likeness misses in short words:
+/// `--fro` for `--for`.
+fn with_suggestion(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument
+        && error.get(ContextKind::SuggestedArg).is_none()
+        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
+    {
+        let letters = |word: &str| {
+            let mut letters: Vec<char> = word.chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let wanted = letters(wrong.trim_start_matches('-'));
+        let flags = command.get_subcommands().flat_map(|command| command.get_arguments());
+        let mut flags = flags.filter_map(Arg::get_long);
+        if let Some(flag) = flags.find(|flag| letters(flag) == wanted) {
+            let flag = ContextValue::String(format!("--{flag}"));
+            error.insert(ContextKind::SuggestedArg, flag);
+        }
+    }
+    error
+}
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -40,12 +101,19 @@ pub enum Command {
     Env(EnvArgs),
 }
 
+/// What `corprof run` has for the time between two files if nobody says one.
+pub const RUN_PERIOD: &str = "5s";
+
 const RUN_LONG: &str = "\
 Run a program under the profiler; at its end: a table, the files, what it cost.
 
 The program keeps its standard input and output, its signals and its exit code. The report goes to
 standard error, so that the program's output stays its own. Child processes are profiled too, and
-merged in the report; it lists each process's total.";
+merged in the report; it lists each process's total.
+
+The agent writes a file every 5 seconds here, and the last one when the program returns from Main,
+calls Environment.Exit or gets SIGTERM. Ctrl-C of a plain console program, a crash, FailFast and
+SIGKILL give it no time for that: up to 5 seconds are then missing, and the report says so.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -74,7 +142,7 @@ pub struct RunArgs {
     pub json: Option<OsString>,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit")]
     pub top: usize,
 
     /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
@@ -87,8 +155,7 @@ pub struct RunArgs {
     pub options: ProfilerOptions,
 
     /// The program and its arguments
-    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true,
-          allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 
@@ -108,6 +175,7 @@ Examples:
   corprof top corprof-out/MyApp-20261129-101500
   corprof top a.pb.gz b.pb.gz --by thread
   corprof top profiles/ --sort total --value wall --limit 50 --all
+  corprof top profiles/ --state lock
   corprof top profiles/ --json | jq '.rows[0]'";
 
 /// `corprof top`.
@@ -122,7 +190,7 @@ pub struct TopArgs {
     pub by: By,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "top")]
     pub limit: usize,
 
     /// Only the table sorted by own time, or the one with callees' [default: both]
@@ -132,6 +200,11 @@ pub struct TopArgs {
     /// Which time rows are sorted by [default: cpu, or wall if there is no cpu]
     #[arg(long, value_enum)]
     pub value: Option<Clock>,
+
+    /// Only wall time in this state, or in one of these (with commas): lock, io, sleeping, waiting,
+    /// runnable, running
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    pub state: Vec<ThreadState>,
 
     /// Everything as in the files: also waits for work, thread starts and task plumbing
     #[arg(long)]
@@ -144,11 +217,14 @@ pub struct TopArgs {
 
 const ENV_LONG: &str = "\
 Print the variables that profile a program without `corprof run`: for services that run for long.
-Profiles then appear in CORPROF_OUTPUT_DIR, every minute and at the end.";
+Profiles then appear in CORPROF_OUTPUT_DIR, every minute and at the end.
+
+For a shell, use them in a subshell as below: left in your own, they would profile every .NET
+program that you start from it.";
 
 const ENV_EXAMPLES: &str = "\
 Examples:
-  eval \"$(corprof env --shell --out /var/tmp/profiles)\" && dotnet MyApp.dll
+  ( eval \"$(corprof env --out /var/tmp/profiles)\"; exec dotnet MyApp.dll )
   corprof env --docker --agent /opt/corprof/libcorprof.so >> Dockerfile
   corprof env --k8s --service orders --cpu-interval 20ms";
 
@@ -209,6 +285,10 @@ pub enum Clock {
     Wall,
 }
 
+/// What to say of options that switch everything off.
+pub const NOTHING: &str = "with CPU and wall time both off (--cpu-enabled, --wall-enabled) there \
+                           is nothing to profile; leave one on";
+
 /// The profiler's options that were given, from the one list in crate `config`.
 #[derive(Clone, Debug, Default)]
 pub struct ProfilerOptions {
@@ -217,6 +297,17 @@ pub struct ProfilerOptions {
 }
 
 impl ProfilerOptions {
+    /// Whether they switch everything off, together with the variables that are set.
+    pub fn profiles_nothing(&self, var: impl Fn(&str) -> Option<String>) -> bool {
+        let value = |name: &'static str| {
+            let value = self.get(name).map(str::to_owned).or_else(|| var(name))?;
+            Some((name.to_owned(), value))
+        };
+        let vars = ["CORPROF_CPU_ENABLED", "CORPROF_WALL_ENABLED"].into_iter().filter_map(value);
+        let config = config::Config::from_vars(vars, "").0;
+        !config.cpu_enabled && !config.wall_enabled
+    }
+
     /// The value given for a variable.
     pub fn get(&self, var: &str) -> Option<&str> {
         self.given.iter().find(|(option, _)| option.var == var).map(|(_, value)| value.as_str())
@@ -229,7 +320,12 @@ impl FromArgMatches for ProfilerOptions {
             let value = matches.get_one::<String>(option.flag?)?;
             Some((option, value.clone()))
         };
-        Ok(Self { given: OPTIONS.iter().filter_map(value).collect() })
+        let given: Vec<_> = OPTIONS.iter().filter_map(value).collect();
+        let options = Self { given };
+        if options.profiles_nothing(|_| None) {
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, format!("{NOTHING}\n")));
+        }
+        Ok(options)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -251,7 +347,13 @@ impl Args for ProfilerOptions {
 fn argument(option: &'static Opt) -> Option<Arg> {
     let (values, default) = (option.values(), option.default_text());
     let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
-    let check = |value: &str| option.check(value).map(|()| value.to_owned());
+    let check = |value: &str| {
+        if matches!(option.kind, Kind::Duration { .. }) {
+            has_unit(value)?;
+        }
+        option.check(value).map_err(|reason| reason.to_string())?;
+        Ok::<_, String>(value.to_owned())
+    };
     let argument = Arg::new(option.flag?)
         .long(option.flag?)
         .action(ArgAction::Set)
@@ -262,11 +364,25 @@ fn argument(option: &'static Opt) -> Option<Arg> {
     Some(argument)
 }
 
-fn time_limit(text: &str) -> Result<Duration, String> {
-    // A bare number is milliseconds elsewhere, and nobody who types `--for 30` means those.
-    if text.trim().ends_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("it needs a unit, such as {}s", text.trim()));
+/// Refuses a number alone. In a variable it is milliseconds, and who types `--for 30` means none.
+fn has_unit(text: &str) -> Result<(), String> {
+    let text = text.trim();
+    if text.is_empty() || !text.chars().all(|letter| letter.is_ascii_digit() || letter == '.') {
+        return Ok(());
     }
+    Err(format!(
+        "without a unit {text} means {text}ms; write {text}s, or {text}ms if you mean that"
+    ))
+}
+
+fn state(text: &str) -> Result<ThreadState, String> {
+    let names = || ThreadState::ALL.map(ThreadState::name).join(", ");
+    let found = ThreadState::ALL.into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| format!("none of {}", names()))
+}
+
+fn time_limit(text: &str) -> Result<Duration, String> {
+    has_unit(text)?;
     match config::duration_from_text(text) {
         Some(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
         Some(duration) => Ok(duration),
@@ -277,7 +393,6 @@ fn time_limit(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -312,7 +427,9 @@ mod tests {
             (&["--cpu-interval", "fast"][..], "not a duration such as 10ms"),
             (&["--wall-threads", "65"], "not between 1 and 64"),
             (&["--sampler", "perf"], "none of timer, scan"),
-            (&["--for", "30"], "it needs a unit, such as 30s"),
+            (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
+            (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
+            (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),
         ] {

@@ -52,6 +52,22 @@ pub struct Ended {
     pub elapsed: Duration,
 }
 
+impl Ended {
+    /// What ended the program before anything in it could write a last profile: a signal, also if
+    /// only a shell's exit code tells of it. Of SIGTERM's 143 it doesn't: .NET ends with it in
+    /// good order.
+    pub fn cut_off_by(&self) -> Option<String> {
+        match (self.signal, self.code) {
+            (Some(signal), _) => Some(signal_name(signal)),
+            (None, 134 | 137 | 139) => {
+                let signal = signal_name(i32::from(self.code) - 128);
+                Some(format!("{signal} (exit code {})", self.code))
+            }
+            (None, _) => None,
+        }
+    }
+}
+
 /// Runs a command to its end.
 ///
 /// # Errors
@@ -163,7 +179,12 @@ fn not_started(program: &OsStr, error: &io::Error) -> Failure {
             Failure::new(NOT_FOUND, format!("there is no program {shown}"))
         }
         Some(Errno::ENOENT | Errno::ENOTDIR) => {
-            Failure::new(NOT_FOUND, format!("there is no program {shown} in PATH"))
+            let hint = if path.extension() == Some(OsStr::new("dll")) {
+                format!("; for a .NET assembly: dotnet {shown}")
+            } else {
+                String::new()
+            };
+            Failure::new(NOT_FOUND, format!("there is no program {shown} in PATH{hint}"))
         }
         Some(Errno::EACCES) if path.is_dir() => {
             Failure::new(NOT_EXECUTABLE, format!("{shown} is a folder, not a program"))

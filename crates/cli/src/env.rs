@@ -1,37 +1,57 @@
 //! `corprof env`: the variables to set, in the form of a shell, a Dockerfile or Kubernetes.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use config::agent_variables;
 
 use crate::agent;
 use crate::args::EnvArgs;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 
 /// Where images usually have the agent.
 const IMAGE_AGENT: &str = "/opt/corprof/libcorprof.so";
-/// Where profiles go if nothing is said: a folder that exists on every machine.
-const OUTPUT_DIR: &str = "/tmp/corprof";
+/// The settings that are paths.
+const PATHS: [&str; 2] = [OUTPUT_DIR, "CORPROF_LOG_FILE"];
+/// Where the settings have the output folder.
+const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
 
 /// Runs the command.
 pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
+    let is_image = args.docker || args.k8s;
     let agent = match &args.agent {
-        // As given: it is the path where the program will run, which may not be here.
-        Some(path) => path.to_string_lossy().into_owned(),
-        None if args.docker || args.k8s => IMAGE_AGENT.to_owned(),
-        None => agent::find(None)?.to_string_lossy().into_owned(),
+        // It is where the program will run, so nothing of it can be checked here.
+        Some(path) if is_image && path.is_relative() => {
+            return Err(Failure::new(
+                FAILED,
+                format!(
+                    "--agent {}: .NET needs an absolute path, as the image has it",
+                    path.display()
+                ),
+            ));
+        }
+        Some(path) if is_image => path.clone(),
+        None if is_image => PathBuf::from(IMAGE_AGENT),
+        given => agent::find(given.as_deref())?,
     };
-    let mut variables: Vec<(&str, String)> = agent_variables(&agent).into();
-    if args.options.get("CORPROF_OUTPUT_DIR").is_none() {
-        variables.push(("CORPROF_OUTPUT_DIR", OUTPUT_DIR.to_owned()));
+    let mut variables: Vec<(&str, String)> = agent_variables(&agent.to_string_lossy()).into();
+    if !is_image && args.options.get(OUTPUT_DIR).is_none() {
+        let default = config::Config::defaults("").output_dir;
+        variables.push((OUTPUT_DIR, absolute(&default)?));
     }
     for (option, value) in &args.options.given {
-        variables.push((option.var, value.clone()));
+        let is_path = !is_image && PATHS.contains(&option.var);
+        let value = if is_path { absolute(Path::new(value))? } else { value.clone() };
+        variables.push((option.var, value));
     }
+    let agent = agent.display();
     let text = if args.docker {
-        docker(&variables)
+        format!("# The agent has to be there: COPY libcorprof.so {agent}\n{}", docker(&variables))
     } else if args.k8s {
-        kubernetes(&variables)
+        format!(
+            "# The image or a volume has to have the agent, libcorprof.so, as {agent}\n{}",
+            kubernetes(&variables)
+        )
     } else {
         shell(&variables)
     };
@@ -39,6 +59,11 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(0)
+}
+
+/// The program may start in another folder.
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    Ok(std::path::absolute(path)?.to_string_lossy().into_owned())
 }
 
 fn shell(variables: &[(&str, String)]) -> String {

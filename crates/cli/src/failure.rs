@@ -5,6 +5,8 @@ use std::io;
 
 /// Exit code: a file or folder could not be read or written.
 pub const FAILED: u8 = 1;
+/// Exit code: the command line makes no sense.
+pub const USAGE: u8 = 2;
 /// Exit code of `run`: the program was not started, for a reason of ours.
 pub const NOT_STARTED: u8 = 125;
 /// Exit code of `run`: the program is there and can't be executed.

@@ -24,6 +24,8 @@ enum Role {
     Plumbing,
     /// A method that waits for work, when it waits.
     WaitsForWork,
+    /// A method that does nothing else.
+    OnlyWaits,
     /// Native code, or the runtime's.
     Native,
     /// Native code of which only the module is known.
@@ -34,7 +36,7 @@ enum Role {
 
 impl Role {
     fn is_method(self) -> bool {
-        matches!(self, Self::Method | Self::Plumbing | Self::WaitsForWork)
+        matches!(self, Self::Method | Self::Plumbing | Self::WaitsForWork | Self::OnlyWaits)
     }
 }
 
@@ -102,16 +104,29 @@ impl<'a> Focus<'a> {
 
     /// Whether the thread whose stack was put in `frames` waits for work.
     fn waits_for_work(&self, state: Option<ThreadState>) -> bool {
-        // A lock is never idleness, whoever wants it.
-        if !is_blocked(state) || state == Some(ThreadState::Lock) {
+        // A lock is never idleness, whoever wants it; and CPU samples have no state.
+        if matches!(state, None | Some(ThreadState::Lock)) {
             return false;
         }
         let mut roles = self.frames.iter().filter_map(|frame| self.roles.get(frame.get()));
+        if roles.clone().any(|role| *role == Role::OnlyWaits) {
+            return true;
+        }
+        if !is_blocked(state) {
+            return false;
+        }
         // Without a method it is a thread of the runtime's own: finalizer, JIT, signals. Of a stack
         // that was not walked to its end nobody knows.
         let is_native = |role: &Role| matches!(role, Role::Native | Role::Module);
         roles.clone().all(is_native) || roles.any(|role| *role == Role::WaitsForWork)
     }
+}
+
+/// Wall time of threads that waited for work.
+pub fn left_out_ns(profile: &Profile) -> u64 {
+    let mut focus = Focus::new(profile, Scope::Work);
+    let left_out = |sample: &Sample| sample.values.wall_ns - focus.see(sample).values.wall_ns;
+    profile.samples.iter().map(left_out).fold(0, u64::saturating_add)
 }
 
 fn is_blocked(state: Option<ThreadState>) -> bool {
@@ -121,6 +136,7 @@ fn is_blocked(state: Option<ThreadState>) -> bool {
 fn role(profile: &Profile, function: &Function) -> Role {
     let name = profile.text(function.name);
     match function.kind {
+        _ if plumbing::only_waits(name) => Role::OnlyWaits,
         _ if plumbing::waits_for_work(name) => Role::WaitsForWork,
         Some(FrameKind::Native | FrameKind::Runtime) if name.starts_with('[') => Role::Module,
         Some(FrameKind::Native | FrameKind::Runtime) => Role::Native,

@@ -48,6 +48,16 @@ pub fn fresh(name: &str, now: SystemTime) -> anyhow::Result<PathBuf> {
     anyhow::bail!("there are a thousand folders {PARENT}/{wanted}…; {NEXT}")
 }
 
+/// Removes a fresh folder that nothing was written to, and the one it is in if that was all.
+pub fn remove_empty(folder: &Path) {
+    // A folder with anything in it is not removed.
+    if fs::remove_dir(folder).is_ok()
+        && let Some(parent) = folder.parent()
+    {
+        let _ = fs::remove_dir(parent);
+    }
+}
+
 /// A time as `20261129-101500` (UTC): names that sort.
 fn stamp(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);

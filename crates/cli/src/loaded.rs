@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use profile::read::{Decoded, Merger};
 use profile::{FileName, Profile, SelfReport, Values};
 
+use crate::focus;
+
 /// A process of which there are profiles.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -16,6 +18,8 @@ pub struct Process {
     pub files: usize,
     /// What they add up to.
     pub values: Values,
+    /// The part of the wall time in which threads waited for work.
+    pub left_out_ns: u64,
     /// The profiler's numbers of all its periods; `None` in files of others.
     pub report: Option<SelfReport>,
 }
@@ -32,6 +36,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The numbers of the processes.
+    pub fn pids(&self) -> Vec<u64> {
+        self.processes.iter().map(|process| process.pid).collect()
+    }
+
     /// The profiler's numbers of all processes; `None` if no file has any.
     pub fn report(&self) -> Option<SelfReport> {
         let mut reports = self.processes.iter().filter_map(|process| process.report.as_ref());
@@ -69,6 +78,7 @@ impl Loader {
         let process = self.process(service, pid);
         process.files += 1;
         process.values.add(profile.total());
+        process.left_out_ns = process.left_out_ns.saturating_add(focus::left_out_ns(profile));
         match (&mut process.report, report) {
             (Some(sum), Some(report)) => sum.merge(report),
             (sum, Some(report)) => *sum = Some(report.clone()),
@@ -81,8 +91,14 @@ impl Loader {
     fn process(&mut self, service: String, pid: u64) -> &mut Process {
         let known = self.processes.iter().position(|p| p.pid == pid && p.service == service);
         let position = known.unwrap_or_else(|| {
-            let values = Values::default();
-            self.processes.push(Process { service, pid, files: 0, values, report: None });
+            self.processes.push(Process {
+                service,
+                pid,
+                files: 0,
+                values: Values::default(),
+                left_out_ns: 0,
+                report: None,
+            });
             self.processes.len() - 1
         });
         &mut self.processes[position]

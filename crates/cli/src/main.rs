@@ -22,13 +22,11 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use args::{Cli, Command};
+use args::Command;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match args::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Top(args) => top::top(&args),
         Command::Env(args) => env::env(&args),
@@ -46,17 +44,22 @@ fn main() -> ExitCode {
 
 fn say_error(failure: &Failure) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{style}corprof: error:{style:#} {:#}", failure.error);
+    say(style, "corprof: error:", &format!("{:#}", failure.error));
 }
 
 /// Says something that is not right and doesn't stop us.
 fn warn(text: impl std::fmt::Display) {
     let style = anstyle::AnsiColor::Yellow.on_default().bold();
-    anstream::eprintln!("{style}corprof: warning:{style:#} {text}");
+    say(style, "corprof: warning:", &text.to_string());
 }
 
 /// Says what was done.
 fn note(text: impl std::fmt::Display) {
-    let style = anstyle::Style::new().bold();
-    anstream::eprintln!("{style}corprof:{style:#} {text}");
+    say(anstyle::Style::new().bold(), "corprof:", &text.to_string());
+}
+
+fn say(style: anstyle::Style, head: &str, text: &str) {
+    let whole = table::hanging(&format!("{head} "), text, table::width(&std::io::stderr()));
+    let text = whole.strip_prefix(head).unwrap_or(&whole);
+    anstream::eprintln!("{style}{head}{style:#}{text}");
 }

@@ -1,6 +1,6 @@
 //! Why a run left no profile: what is known first, then what it could be.
 
-use crate::child::{Ended, signal_name};
+use crate::child::Ended;
 
 /// Variables that keep CoreCLR from loading a profiler when they are 0.
 const SWITCHES: [&str; 4] = [
@@ -10,42 +10,65 @@ const SWITCHES: [&str; 4] = [
     "COMPlus_EnableDiagnostics_Profiler",
 ];
 
+/// Where more about it stands.
+const PAGE: &str = "docs/troubleshooting.md";
+
 /// A variable that is set so that the agent won't be loaded.
 pub fn disabling_variable(var: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     SWITCHES.into_iter().find(|name| var(name).is_some_and(|value| value.trim() == "0"))
 }
 
-/// One paragraph: no profile appeared in the folder, and why that may be.
+/// The exit codes with which `dotnet` says that it did not start a program: the low bytes of
+/// 0x80008081 and those after it.
+const DOTNET_FAILURES: std::ops::RangeInclusive<u8> = 129..=169;
+/// The ones among them that are more likely a signal's.
+const SIGNALS: [u8; 5] = [130, 134, 137, 139, 143];
+
+/// One paragraph: no profile appeared, and why: what is known, or else what it could be.
 pub fn explain(
-    folder: &str,
     ended: &Ended,
     program: &str,
+    is_dotnet: bool,
     var: impl Fn(&str) -> Option<String>,
 ) -> String {
-    let head = format!("no profile appeared in {folder}.");
     if let Some(name) = disabling_variable(&var) {
-        return format!("{head} {name}=0 is set, and with it .NET loads no profiler: unset it.");
+        return format!(
+            "no profile appeared: {name}=0 is set, and with it .NET loads no profiler. Unset it."
+        );
     }
     if var("CORPROF_ENABLED").is_some_and(|value| config_says_no(&value)) {
-        return format!("{head} CORPROF_ENABLED is false, so the agent does nothing: unset it.");
+        return "no profile appeared: CORPROF_ENABLED is false, so the agent does nothing. Unset \
+                it."
+        .to_owned();
     }
-    let mut text = head;
-    if ended.signal == Some(9) {
-        text.push_str(" The program was killed, so the agent could not write the last profile.");
-    } else if let Some(signal) = ended.signal {
-        text.push_str(&format!(" {} ended the program.", signal_name(signal)));
+    let code = ended.code;
+    if is_dotnet && DOTNET_FAILURES.contains(&code) && !SIGNALS.contains(&code) {
+        return format!(
+            "no profile appeared: `dotnet` could not start {program} (exit code {code}); what it \
+             says above tells why."
+        );
     }
-    text.push_str(&format!(
-        " Either {program} started no .NET program, or one that can't be profiled (NativeAOT, \
-         Mono, .NET Framework or .NET Core before 3.1), or the agent was not loaded. If it is a \
-         .NET program, run it again with --log info: a line that begins with `corprof` on its \
-         standard error means that the agent was loaded, and the next ones say what kept it from \
-         writing. \
-         If there is none, .NET did not load it: is the agent made for this system's C library \
-         (glibc or musl), does the program clear its environment (sudo, systemd, a container), or \
-         does its runtimeconfig.json disable diagnostics?"
-    ));
-    text
+    let period = var("CORPROF_UPLOAD_PERIOD").unwrap_or_default();
+    let period = [("CORPROF_UPLOAD_PERIOD".to_owned(), period)];
+    let period = config::Config::from_vars(period, "").0.upload_period;
+    let cut_off = ended.cut_off_by();
+    // After two periods there would be a file if the agent had been there.
+    if let Some(signal) = cut_off.as_ref().filter(|_| ended.elapsed < period.saturating_mul(2)) {
+        return format!(
+            "no profile appeared: the program was ended by {signal} before the agent had written \
+             a file. End it with --for 30s or SIGTERM, or write more often: --upload-period 1s. \
+             See {PAGE}."
+        );
+    }
+    let how = match cut_off {
+        Some(signal) => format!("the program was ended by {signal}"),
+        None => format!("the program ended with exit code {code}"),
+    };
+    format!(
+        "no profile appeared; {how}. Either {program} started no .NET program that can be \
+         profiled, or .NET did not load the agent. Run it again with --log info: lines that begin \
+         with `corprof` say that the agent was loaded, and what kept it from writing. See {PAGE}."
+    )
 }
 
 fn config_says_no(value: &str) -> bool {
@@ -58,24 +81,46 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn text(signal: Option<i32>, vars: &[(&str, &str)]) -> String {
+    fn text(signal: Option<i32>, code: u8, vars: &[(&str, &str)]) -> String {
         let var = |name: &str| {
             let (_, value) = vars.iter().find(|(var, _)| *var == name)?;
             Some((*value).to_owned())
         };
-        let ended = Ended { code: 0, signal, elapsed: Duration::ZERO };
-        explain("out", &ended, "ls", var)
+        let ended = Ended { code, signal, elapsed: Duration::from_secs(11) };
+        explain(&ended, "Shop", true, var)
     }
 
     #[test]
-    fn what_is_known_is_said_first() {
-        let known = text(None, &[("DOTNET_EnableDiagnostics_Profiler", "0")]);
-        assert!(known.contains("DOTNET_EnableDiagnostics_Profiler=0 is set"), "{known}");
-        let off = text(None, &[("CORPROF_ENABLED", "no")]);
-        assert!(off.contains("CORPROF_ENABLED is false"), "{off}");
-        assert!(text(Some(9), &[]).contains("was killed"));
-        assert!(text(Some(11), &[]).contains("SIGSEGV ended the program"));
-        let unknown = text(None, &[("DOTNET_EnableDiagnostics", "1")]);
-        assert!(unknown.contains("Either ls started no .NET program"), "{unknown}");
+    fn what_is_known_is_said_and_no_guesses_beside_it() {
+        for (signal, code, vars, words) in [
+            (
+                None,
+                0,
+                &[("DOTNET_EnableDiagnostics_Profiler", "0")][..],
+                "DOTNET_EnableDiagnostics_Profiler=0 is set",
+            ),
+            (None, 0, &[("CORPROF_ENABLED", "no")], "CORPROF_ENABLED is false"),
+            (Some(9), 137, &[], "was ended by SIGKILL before the agent had written"),
+            (Some(2), 130, &[], "--upload-period 1s"),
+            (None, 134, &[], "SIGABRT (exit code 134) before"),
+            (None, 145, &[], "could not start Shop (exit code 145)"),
+            (None, 131, &[], "could not start Shop (exit code 131)"),
+        ] {
+            let text = text(signal, code, vars);
+            assert!(text.contains(words) && !text.contains("Either"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_guessed() {
+        for (signal, code, vars, words) in [
+            (None, 3, &[("DOTNET_EnableDiagnostics", "1")][..], "with exit code 3. Either Shop"),
+            (None, 143, &[], "with exit code 143. Either"),
+            // Long enough that there would be a file.
+            (Some(9), 137, &[("CORPROF_UPLOAD_PERIOD", "5s")], "by SIGKILL. Either"),
+        ] {
+            let text = text(signal, code, vars);
+            assert!(text.contains(words), "{text}");
+        }
     }
 }

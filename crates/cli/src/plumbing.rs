@@ -42,7 +42,7 @@ const WAITING_FOR_WORK: [&str; 13] = [
     "Microsoft.Extensions.Logging.Console.ConsoleLoggerProcessor.",
     "System.IO.FileSystemWatcher.RunningInstance.",
     "System.Net.Sockets.SocketAsyncEngine.EventLoop(",
-    "System.Threading.LowLevelLifoSemaphore.",
+    "System.Threading.LowLevelLifoSemaphore.Wait",
     "System.Threading.PortableThreadPool.GateThread.",
     "System.Threading.PortableThreadPool.IOCompletionPoller.",
     "System.Threading.PortableThreadPool.WaitThread.",
@@ -50,6 +50,16 @@ const WAITING_FOR_WORK: [&str; 13] = [
     "System.Threading.TimerQueue.TimerThread(",
     "System.Threading.UnmanagedThreadPoolWorkItem.",
     // Native: the sockets' thread is known even where the walk ends here.
+    "SystemNative_WaitForSocketEvents",
+];
+
+/// Those among them that do nothing else: a pool's thread spins in its wait before it blocks, and
+/// that is no work either. The others also run what they have waited for.
+const ONLY_WAITING: [&str; 5] = [
+    "Interop.Sys.WaitForSocketEvents(",
+    "System.Threading.LowLevelLifoSemaphore.Wait",
+    "System.Threading.PortableThreadPool.GateThread.",
+    "System.Threading.PortableThreadPool.WorkerThread.WaitForSignal",
     "SystemNative_WaitForSocketEvents",
 ];
 
@@ -61,6 +71,12 @@ pub fn passes_on(name: &str) -> bool {
 /// Whether a thread that is blocked below this method waits for work.
 pub fn waits_for_work(name: &str) -> bool {
     begins(name, &WAITING_FOR_WORK)
+}
+
+/// Whether a thread below this method waits for work, whatever it does: blocked, spinning, or
+/// ready to.
+pub fn only_waits(name: &str) -> bool {
+    begins(name, &ONLY_WAITING)
 }
 
 fn begins(name: &str, list: &[&str]) -> bool {
@@ -95,5 +111,9 @@ mod tests {
         }
         assert!(waits_for_work("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)"));
         assert!(waits_for_work("System.Threading.TimerQueue.TimerThread()"));
+        assert!(only_waits("System.Threading.LowLevelLifoSemaphore.WaitForSignal(int)"));
+        assert!(!only_waits("System.Threading.LowLevelLifoSemaphore.Release(int)"));
+        assert!(!waits_for_work("System.Threading.LowLevelLifoSemaphore.Release(int)"));
+        assert!(ONLY_WAITING.iter().all(|name| waits_for_work(name)));
     }
 }

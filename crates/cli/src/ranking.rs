@@ -20,10 +20,44 @@ pub struct Row {
     pub own: Values,
     /// Its time with what it called.
     pub total: Values,
+    /// Its own wall time by state, in the order of `ThreadState::ALL`.
+    pub states: States,
 }
 
-/// All rows of a profile, in no order.
-pub fn rows(profile: &Profile, by: By, scope: Scope) -> Vec<Row> {
+/// Wall time by state.
+pub type States = [u64; ThreadState::ALL.len()];
+
+impl Row {
+    fn add_own(&mut self, state: Option<ThreadState>, values: Values) {
+        self.own.add(values);
+        let position = ThreadState::ALL.iter().position(|other| Some(*other) == state);
+        if let Some(sum) = position.and_then(|position| self.states.get_mut(position)) {
+            *sum = sum.saturating_add(values.wall_ns);
+        }
+    }
+
+    /// The state that its own wall time is mostly spent in, if that is another than running.
+    pub fn waits_in(&self) -> Option<ThreadState> {
+        let pairs = ThreadState::ALL.into_iter().zip(self.states);
+        let (mut running, mut others) = (0, 0);
+        let mut most = (0, None);
+        for (state, ns) in pairs {
+            if state == ThreadState::Running {
+                running = ns;
+                continue;
+            }
+            others += ns;
+            if ns > most.0 {
+                most = (ns, Some(state));
+            }
+        }
+        most.1.filter(|_| others > running)
+    }
+}
+
+/// All rows of a profile, in no order; a thread with the number of one of the processes is its main
+/// one.
+pub fn rows(profile: &Profile, by: By, scope: Scope, pids: &[u64]) -> Vec<Row> {
     let focus = Focus::new(profile, scope);
     match by {
         By::Function => by_frame(profile, focus, |frame| {
@@ -36,6 +70,7 @@ pub fn rows(profile: &Profile, by: By, scope: Scope) -> Vec<Row> {
                 || "[no thread]".to_owned(),
                 |thread| match (profile.text(thread.name), thread.tid) {
                     (name, 0) => name.to_owned(),
+                    ("", tid) if pids.contains(&u64::from(tid)) => format!("main ({tid})"),
                     ("", tid) => format!("[unnamed] ({tid})"),
                     (name, tid) => format!("{name} ({tid})"),
                 },
@@ -64,12 +99,15 @@ fn by_sample(
     mut focus: Focus<'_>,
     name: impl Fn(&Sample) -> String,
 ) -> Vec<Row> {
-    let mut rows: HashMap<String, Values> = HashMap::new();
+    let mut rows: HashMap<String, Row> = HashMap::new();
     for sample in &profile.samples {
-        rows.entry(name(sample)).or_default().add(focus.see(sample).values);
+        let values = focus.see(sample).values;
+        let row = rows.entry(name(sample)).or_default();
+        row.add_own(sample.state, values);
+        row.total.add(values);
     }
-    let row = |(name, values)| Row { name, module: String::new(), own: values, total: values };
-    rows.into_iter().map(row).collect()
+    let named = |(name, row)| Row { name, ..row };
+    rows.into_iter().map(named).collect()
 }
 
 fn by_frame<'a>(
@@ -103,7 +141,7 @@ fn by_frame<'a>(
         if let Some(own) = view.own {
             let position = row(own, &mut rows, &mut seen);
             if let Some(row) = rows.get_mut(position) {
-                row.own.add(view.values);
+                row.add_own(sample.state, view.values);
             }
         }
         for frame in view.frames {

@@ -30,6 +30,8 @@ pub struct View {
     pub limit: usize,
     /// How much is shown.
     pub scope: Scope,
+    /// Whether only samples of some states were read, so that nothing can be compared with them.
+    pub is_filtered: bool,
 }
 
 impl View {
@@ -41,7 +43,7 @@ impl View {
 /// The tables, for a terminal of that width or for a pipe.
 pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
     let total = Sums::of(&loaded.profile, view.scope).total;
-    let mut rows = ranking::rows(&loaded.profile, view.by, view.scope);
+    let mut rows = ranking::rows(&loaded.profile, view.by, view.scope, &loaded.pids());
     let mut text = String::new();
     let own_is_total = matches!(view.by, By::Thread | By::State);
     let sorts: &[Sort] = match view.sort {
@@ -54,15 +56,22 @@ pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
         ranking::sort(&mut rows, *sort, view.clock(total));
         let shown = rows.iter().filter(|row| selected(row, *sort) != Values::default());
         let all = shown.clone().count();
-        let lines = shown.take(view.limit).map(|row| line(row, *sort, view.by, total));
-        let lines: Vec<_> = lines.collect();
+        let shown: Vec<_> = shown.take(view.limit).collect();
+        let has_states = *sort == Sort::Own
+            && view.by != By::State
+            && shown.iter().any(|row| row.waits_in().is_some());
+        let line = |row: &&Row| line(row, *sort, view.by, total, has_states);
+        let lines: Vec<_> = shown.iter().map(line).collect();
         if !text.is_empty() {
             text.push('\n');
         }
         if !own_is_total {
             let _ = writeln!(text, "{}", title(*sort));
         }
-        let headings = headings(*sort, own_is_total);
+        let mut headings = headings(*sort, own_is_total).to_vec();
+        if has_states {
+            headings.push("state");
+        }
         text.push_str(&table::render(&headings, name_of_rows(view.by), &lines, width));
         if all > view.limit {
             let _ = writeln!(text, "and {} more", count(all - view.limit, "row"));
@@ -99,14 +108,17 @@ fn name_of_rows(by: By) -> &'static str {
     }
 }
 
-fn line(row: &Row, sort: Sort, by: By, total: Values) -> Line {
+fn line(row: &Row, sort: Sort, by: By, total: Values, has_states: bool) -> Line {
     let values = selected(row, sort);
-    let numbers = vec![
+    let mut numbers = vec![
         time(values.cpu_ns),
         percent(values.cpu_ns, total.cpu_ns),
         time(values.wall_ns),
         percent(values.wall_ns, total.wall_ns),
     ];
+    if has_states {
+        numbers.push(row.waits_in().map_or("", ThreadState::name).to_owned());
+    }
     let note = if by == By::Function { note(row) } else { String::new() };
     Line { numbers, name: row.name.clone(), note }
 }
@@ -122,6 +134,8 @@ fn note(row: &Row) -> String {
         "libcoreclr.so" if is_module => ".NET runtime".to_owned(),
         "libclrjit.so" if is_module => "just-in-time compiler".to_owned(),
         "libc.so.6" if is_module => "C library".to_owned(),
+        "libgcc_s.so.1" | "libstdc++.so.6" if is_module => "exception unwinding".to_owned(),
+        "[vdso]" => "the kernel's clock code".to_owned(),
         _ if is_module => String::new(),
         module => module.to_owned(),
     }
@@ -168,8 +182,8 @@ impl Sums {
 }
 
 /// Totals, cost, losses and processes, a line each.
-pub fn numbers(loaded: &Loaded, scope: Scope) -> String {
-    let sums = Sums::of(&loaded.profile, scope);
+pub fn numbers(loaded: &Loaded, view: View, width: Option<u16>) -> String {
+    let sums = Sums::of(&loaded.profile, view.scope);
     let total = sums.total;
     let (cpu, wall) = (time(total.cpu_ns), time(total.wall_ns));
     let samples = count(usize::try_from(total.count).unwrap_or(usize::MAX), "sample");
@@ -184,15 +198,16 @@ pub fn numbers(loaded: &Loaded, scope: Scope) -> String {
         lines.push(("left out", format!("{idle} {how}")));
     }
     match loaded.report() {
+        Some(_) if view.is_filtered => {}
         Some(report) => report_lines(&report, total, &mut lines),
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
     }
     let mut text = String::new();
     for (name, value) in lines {
-        let _ = writeln!(text, "{name:<9} {value}");
+        let _ = writeln!(text, "{}", table::hanging(&format!("{name:<9} "), &value, width));
     }
     if loaded.processes.len() > 1 {
-        text.push_str(&processes(&loaded.processes));
+        text.push_str(&processes(&loaded.processes, view.scope));
     }
     text
 }
@@ -241,10 +256,12 @@ fn stacks(report: &SelfReport) -> Option<(&'static str, String)> {
     Some(("stacks", text))
 }
 
-fn processes(processes: &[Process]) -> String {
+fn processes(processes: &[Process], scope: Scope) -> String {
     let lines = processes.iter().take(PROCESSES_SHOWN).map(|process| {
         let pid = if process.pid == 0 { "?".to_owned() } else { process.pid.to_string() };
-        let (cpu, wall) = (time(process.values.cpu_ns), time(process.values.wall_ns));
+        let left_out_ns = if scope == Scope::Work { process.left_out_ns } else { 0 };
+        let wall_ns = process.values.wall_ns.saturating_sub(left_out_ns);
+        let (cpu, wall) = (time(process.values.cpu_ns), time(wall_ns));
         let numbers = vec![cpu, wall, process.files.to_string(), pid];
         Line { numbers, name: process.service.clone(), note: String::new() }
     });
@@ -261,7 +278,7 @@ fn processes(processes: &[Process]) -> String {
 /// Everything as JSON, whatever the view leaves out; times in nanoseconds.
 pub fn json(loaded: &Loaded, view: View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, view.by, Scope::All);
+    let mut rows = ranking::rows(&loaded.profile, view.by, Scope::All, &loaded.pids());
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();
@@ -297,11 +314,16 @@ fn json_values(values: Values) -> Value {
 }
 
 fn json_row(row: &Row) -> Value {
+    let states = ThreadState::ALL.into_iter().zip(row.states);
+    let states = states.filter(|(_, ns)| *ns > 0);
+    let states: Map<_, _> =
+        states.map(|(state, ns)| (format!("{}_ns", state.name()), json!(ns))).collect();
     json!({
         "name": row.name,
         "module": row.module,
         "self": json_values(row.own),
         "total": json_values(row.total),
+        "self_wall_by_state": states,
     })
 }
 
@@ -311,6 +333,7 @@ fn json_process(process: &Process) -> Value {
         "pid": process.pid,
         "files": process.files,
         "total": json_values(process.values),
+        "waiting_for_work_ns": process.left_out_ns,
         "profiler": process.report.as_ref().map(json_report),
     })
 }

@@ -12,9 +12,9 @@ use anyhow::Context as _;
 use config::{PROFILER_GUID, agent_variables};
 use serde_json::{Value, json};
 
-use crate::args::{By, RunArgs};
+use crate::args::{By, NOTHING, RUN_PERIOD, RunArgs};
 use crate::child::{self, Ended, signal_name};
-use crate::failure::{Failure, NOT_STARTED};
+use crate::failure::{Failure, NOT_STARTED, USAGE};
 use crate::files::{self, Before};
 use crate::focus::Scope;
 use crate::loaded::{Loaded, Loader};
@@ -24,6 +24,8 @@ use crate::{agent, folder, missing, note, table, warn};
 
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
+/// Where the settings have the time between two files.
+const PERIOD: &str = "CORPROF_UPLOAD_PERIOD";
 /// The runtime prefers these to `CORECLR_PROFILER_PATH`, so another profiler's must go.
 const OTHER_PATHS: [&str; 4] = [
     "CORECLR_PROFILER_PATH_64",
@@ -34,12 +36,15 @@ const OTHER_PATHS: [&str; 4] = [
 
 /// Runs the command; the exit code is the program's.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    if args.options.profiles_nothing(|name| env::var(name).ok()) {
+        return Err(Failure::new(USAGE, NOTHING));
+    }
     let agent = agent::find(args.agent.as_deref()).map_err(Failure::with(NOT_STARTED))?;
     let (program, arguments) = args
         .command
         .split_first()
         .ok_or_else(|| Failure::new(NOT_STARTED, "there is no command to run"))?;
-    let folder = output_folder(args).map_err(Failure::with(NOT_STARTED))?;
+    let (folder, is_fresh) = output_folder(args).map_err(Failure::with(NOT_STARTED))?;
     warn_of_environment();
     let before = Before::of(&folder);
     let mut command = Command::new(program);
@@ -50,6 +55,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     command.envs(agent_variables(&agent.to_string_lossy()));
     command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
     command.env(OUTPUT_DIR, &folder);
+    let period = period(args, |name| env::var(name).ok());
+    command.env(PERIOD, &period);
     if let Some(file) = args.options.get("CORPROF_LOG_FILE") {
         // The program may change its folder; ours is the one the path was typed in.
         command.env("CORPROF_LOG_FILE", std::path::absolute(file)?);
@@ -57,13 +64,18 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let ended = match child::run(&mut command, args.time_limit) {
         Ok(ended) => ended,
         Err(failure) => {
-            // A fresh folder would stay behind empty; one with anything in it is not removed.
-            let _ = fs::remove_dir(&folder);
+            if is_fresh {
+                folder::remove_empty(&folder);
+            }
             return Err(failure);
         }
     };
     // The program's exit code is worth more than our troubles with its report.
-    if let Err(error) = finish(args, &folder, &before, &ended) {
+    let finished = finish(args, &folder, &before, &ended, &period);
+    if is_fresh {
+        folder::remove_empty(&folder);
+    }
+    if let Err(error) = finished {
         if error.is_broken_pipe() {
             return Ok(ended.code);
         }
@@ -72,13 +84,22 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(ended.code)
 }
 
-fn output_folder(args: &RunArgs) -> anyhow::Result<PathBuf> {
+/// The folder for the profiles, and whether it was made for this run alone.
+fn output_folder(args: &RunArgs) -> anyhow::Result<(PathBuf, bool)> {
     let inherited = || env::var_os(OUTPUT_DIR).filter(|value| !value.is_empty());
     let given = args.options.get(OUTPUT_DIR).map(OsString::from).or_else(inherited);
     match given {
-        Some(path) => folder::given(Path::new(&path)),
-        None => folder::fresh(&program_name(&args.command), SystemTime::now()),
+        Some(path) => Ok((folder::given(Path::new(&path))?, false)),
+        None => Ok((folder::fresh(&program_name(&args.command), SystemTime::now())?, true)),
     }
+}
+
+/// The time between two files: shorter than the agent's own default unless somebody said one. A
+/// program that is ended without a word to the agent then loses only its last seconds.
+fn period(args: &RunArgs, var: impl Fn(&str) -> Option<String>) -> String {
+    let inherited = || var(PERIOD).filter(|value| !value.trim().is_empty());
+    let given = args.options.get(PERIOD).map(str::to_owned).or_else(inherited);
+    given.unwrap_or_else(|| RUN_PERIOD.to_owned())
 }
 
 /// What the program is called: for `dotnet App.dll` it is `App`.
@@ -112,7 +133,13 @@ fn warn_of_environment() {
     }
 }
 
-fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Result<(), Failure> {
+fn finish(
+    args: &RunArgs,
+    folder: &Path,
+    before: &Before,
+    ended: &Ended,
+    period: &str,
+) -> Result<(), Failure> {
     let files = before
         .new_files(folder)
         .with_context(|| format!("can't list the output folder {}", folder.display()))?;
@@ -127,8 +154,15 @@ fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Resu
         let program = program_name(&args.command);
         let shown = shown(folder);
         if files.is_empty() {
-            let var = |name: &str| env::var(name).ok();
-            warn(missing::explain(&shown, ended, &program, var));
+            let var = |name: &str| match name {
+                PERIOD => Some(period.to_owned()),
+                _ => env::var(name).ok(),
+            };
+            let is_dotnet = args
+                .command
+                .first()
+                .is_some_and(|first| Path::new(first).file_name() == Some(OsStr::new("dotnet")));
+            warn(missing::explain(ended, &program, is_dotnet, var));
         } else {
             warn(format!("none of the {} in {shown} could be read", count(files.len(), "file")));
         }
@@ -136,24 +170,39 @@ fn finish(args: &RunArgs, folder: &Path, before: &Before, ended: &Ended) -> Resu
     }
     let loaded = loader.finish();
     let scope = Scope::Work;
-    let view = View { by: By::Function, sort: None, clock: None, limit: args.top, scope };
+    let view = View {
+        by: By::Function,
+        sort: None,
+        clock: None,
+        limit: args.top,
+        scope,
+        is_filtered: false,
+    };
+    let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let how = match ended.cut_off_by() {
+        Some(signal) => format!(
+            "the program was ended by {signal} after {ran}, before the agent could write what came \
+             after the last file: up to {period} are missing"
+        ),
+        None => format!("the program ended with exit code {} after {ran}", ended.code),
+    };
     match &args.json {
-        Some(target) => write_json(Path::new(target), folder, &loaded, view, ended),
-        None => write_tables(folder, &loaded, view, ended),
+        Some(target) => {
+            if ended.cut_off_by().is_some() {
+                warn(how);
+            }
+            write_json(Path::new(target), folder, &loaded, view, ended)
+        }
+        None => write_tables(folder, &loaded, view, &how),
     }
 }
 
-fn write_tables(folder: &Path, loaded: &Loaded, view: View, ended: &Ended) -> Result<(), Failure> {
-    let how = match ended.signal {
-        Some(signal) => format!("was ended by {}", signal_name(signal)),
-        None => format!("ended with exit code {}", ended.code),
-    };
-    let ran = u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX);
+fn write_tables(folder: &Path, loaded: &Loaded, view: View, how: &str) -> Result<(), Failure> {
     let mut err = anstream::stderr().lock();
     let width = table::width(&std::io::stderr());
-    writeln!(err, "\ncorprof: the program {how} after {}\n", time(ran))?;
+    writeln!(err, "\n{}\n", table::hanging("corprof: ", how, width))?;
     writeln!(err, "{}", report::tables(loaded, view, width))?;
-    write!(err, "{}", report::numbers(loaded, view.scope))?;
+    write!(err, "{}", report::numbers(loaded, view, width))?;
     let files = count(loaded.files.len(), "file");
     writeln!(err, "{:<9} {files} in {}", "profiles", shown(folder))?;
     Ok(())

@@ -12,6 +12,9 @@ const GAP: &str = "  ";
 /// A name is not made narrower than this, however wide the numbers are.
 const NAME_NARROWEST: usize = 24;
 
+/// What stands after a number and belongs to it.
+const UNITS: [&str; 11] = ["ns", "us", "ms", "s", "min", "h", "%", "B", "KiB", "MiB", "GiB"];
+
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
@@ -53,6 +56,48 @@ pub fn render(headings: &[&str], name: &str, lines: &[Line], width: Option<u16>)
     text
 }
 
+/// Where a line may be broken: not between a number and its unit.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let ends = rest.match_indices(' ').map(|(position, _)| position);
+        let is_break = |position: &usize| {
+            let (before, after) = rest.split_at(*position);
+            let next = after.trim_start().split(' ').next().unwrap_or_default();
+            let next = next.trim_end_matches([',', ';', ')', '.']);
+            !(before.ends_with(|letter: char| letter.is_ascii_digit()) && UNITS.contains(&next))
+        };
+        let end = ends.clone().find(is_break).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        words.push(word);
+        rest = after.strip_prefix(' ').unwrap_or(after);
+    }
+    words
+}
+
+/// A text in lines of that width, each after the first under the first's text.
+pub fn hanging(head: &str, text: &str, width: Option<u16>) -> String {
+    let Some(width) = width.map(usize::from) else { return format!("{head}{text}") };
+    let indent = names::width(head);
+    let mut all = head.to_owned();
+    let mut used = indent;
+    for (number, word) in words(text).into_iter().enumerate() {
+        let columns = names::width(word);
+        if number > 0 && used + 1 + columns > width {
+            all.push('\n');
+            all.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if number > 0 {
+            all.push(' ');
+            used += 1;
+        }
+        all.push_str(word);
+        used += columns;
+    }
+    all
+}
+
 fn numbers<'a>(widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
     widths.iter().zip(cells).map(|(width, cell)| format!("{cell:>width$}{GAP}")).collect()
 }
@@ -87,6 +132,18 @@ mod tests {
             [line("12 ms", "Shop.Run()"), line("3", "Shop.Very.Long.Namespace.Type.Load(int)")];
         let text = render(&["cpu", "cpu %"], "function", &lines, width);
         anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn long_lines_hang_under_their_beginning() {
+        let text = "one two three four five";
+        assert_eq!(hanging("wall  ", text, None), "wall  one two three four five");
+        assert_eq!(
+            hanging("wall  ", text, Some(16)),
+            "wall  one two\n      three four\n      five"
+        );
+        assert_eq!(hanging("", "waits 1.5 s, then", Some(10)), "waits\n1.5 s,\nthen");
+        assert_eq!(hanging("", "verylongword b", Some(4)), "verylongword\nb");
     }
 
     #[test]

@@ -26,9 +26,13 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         });
         for path in paths {
             match files::read(&path) {
-                Ok(decoded) => {
+                Ok(mut decoded) => {
                     if let Some(error) = &decoded.report_error {
                         warn(format!("{}: {error}; the samples are fine", path.display()));
+                    }
+                    if !args.state.is_empty() {
+                        let wanted = |state| args.state.contains(&state);
+                        decoded.profile.samples.retain(|sample| sample.state.is_some_and(wanted));
                     }
                     loader.add(&path, &decoded);
                 }
@@ -44,7 +48,14 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     }
     let loaded = loader.finish();
     let scope = if args.all { Scope::All } else { Scope::Work };
-    let view = View { by: args.by, sort: args.sort, clock: args.value, limit: args.limit, scope };
+    let view = View {
+        by: args.by,
+        sort: args.sort,
+        clock: args.value,
+        limit: args.limit,
+        scope,
+        is_filtered: !args.state.is_empty(),
+    };
     let mut out = anstream::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&Value::Object(report::json(&loaded, view)))?;
@@ -52,7 +63,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     } else {
         let width = table::width(&std::io::stdout());
         writeln!(out, "{}", report::tables(&loaded, view, width))?;
-        write!(out, "{}", report::numbers(&loaded, scope))?;
+        write!(out, "{}", report::numbers(&loaded, view, width))?;
         writeln!(out, "{:<9} {}", "files", count(loaded.files.len(), "file"))?;
     }
     out.flush()?;
@@ -62,5 +73,5 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
 /// A file that is passed over.
 fn error_of_file(error: &anyhow::Error) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{style}corprof: error:{style:#} {error:#}");
+    crate::say(style, "corprof: error:", &format!("{error:#}"));
 }

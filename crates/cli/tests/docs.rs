@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use model::{EndReason, Loss};
 
@@ -45,5 +46,18 @@ fn limits_that_are_told_are_the_limits() {
     ] {
         assert!(text.contains(words), "{words}");
         assert!(words.replace(',', "").contains(&format!(" {number} ")), "{words}: {number}");
+    }
+}
+
+#[test]
+fn exit_codes_have_the_same_words_in_the_page_and_in_the_help() {
+    let help = Command::new(env!("CARGO_BIN_EXE_corprof")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let page = section("cli.md", "Exit codes");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    for code in ["0", "1", "2"] {
+        let (_, row) = rows.clone().find(|(number, _)| *number == code).unwrap();
+        let words = row.split(" | ").next().unwrap();
+        assert!(help.contains(&format!("{code}    {words}")), "{words:?} is not in\n{help}");
     }
 }

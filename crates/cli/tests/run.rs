@@ -31,7 +31,7 @@ fn the_program_keeps_its_output_input_and_exit_code() {
         .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"some input").unwrap();
     let ran = Ran::of(child.wait_with_output().unwrap());
-    ran.check(42, &["err\n", "no profile appeared in corprof-out/sh-"]);
+    ran.check(42, &["err\n", "no profile appeared; the program ended with exit code 42"]);
     assert_eq!(ran.out, "some input");
 }
 
@@ -48,6 +48,7 @@ fn the_program_sees_the_agent_and_our_options() {
         "CORECLR_PROFILER={8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}",
         &format!("CORECLR_PROFILER_PATH={}", agent.display()),
         "CORPROF_CPU_INTERVAL=5ms",
+        "CORPROF_UPLOAD_PERIOD=5s",
         &format!("CORPROF_OUTPUT_DIR={}", dir.path("here").display()),
         &format!("CORPROF_LOG_FILE={}", dir.path("log").display()),
         "SigBlk:\t0000000000000000",
@@ -57,10 +58,32 @@ fn the_program_sees_the_agent_and_our_options() {
 }
 
 #[test]
+fn files_come_as_often_as_somebody_said() {
+    let dir = Dir::new();
+    let script = "echo $CORPROF_UPLOAD_PERIOD";
+    assert_eq!(dir.run_sh(&["--upload-period", "7s"], script).out, "7s\n");
+    let inherits = |value: &str| {
+        let mut command = dir.corprof(&["run", "--", "sh", "-c", script]);
+        Ran::of(command.env("CORPROF_UPLOAD_PERIOD", value).output().unwrap()).out
+    };
+    assert_eq!(inherits("2m"), "2m\n");
+    assert_eq!(inherits(""), "5s\n");
+}
+
+#[test]
 fn a_signal_that_ends_the_program_is_its_exit_code() {
     let dir = Dir::new();
-    dir.run_sh(&[], "kill -TERM $$").check(128 + 15, &["SIGTERM ended the program"]);
-    dir.run_sh(&[], "kill -KILL $$").check(128 + 9, &["The program was killed"]);
+    dir.run_sh(&[], "kill -TERM $$").check(128 + 15, &["ended by SIGTERM before the agent had"]);
+    let ran = dir.run_sh(&[], "kill -KILL $$");
+    ran.check(128 + 9, &["ended by SIGKILL before the agent had written a file", "--for 30s"]);
+    assert!(!ran.err.contains("Either"), "{}", ran.err);
+    assert!(dir.out_folders().is_empty(), "an empty folder stayed behind");
+    let script = format!("{} kill -INT $$", leaves_profile(&dir, &[1]));
+    dir.run_sh(&[], &script).check(
+        128 + 2,
+        &["ended by SIGINT after", "what came after the last file: up to 5s are missing"],
+    );
+    dir.run_sh(&["--json=r.json"], &script).check(128 + 2, &["warning: the program was ended by"]);
 }
 
 #[test]
@@ -71,6 +94,8 @@ fn a_program_that_cannot_be_started_has_its_own_codes() {
     dir.run(&["run", "--", "./no-such-program"])
         .check(127, &["there is no program ./no-such-program"]);
     dir.write("App.dll", b"MZ");
+    dir.run(&["run", "App.dll"])
+        .check(127, &["no program App.dll in PATH; for a .NET assembly: dotnet App.dll"]);
     dir.run(&["run", "--", "./App.dll"])
         .check(126, &["./App.dll may not be executed; for a .NET assembly: dotnet ./App.dll"]);
     dir.run(&["run", "--", "./"]).check(126, &["is a folder"]);
@@ -124,7 +149,7 @@ fn the_report_goes_to_standard_error() {
         3,
         &[
             "the program ended with exit code 3 after",
-            "  600 ms  75.0 %          0    0.0 %  Shop.Prices.Sum(int)  Shop.dll\n",
+            "  600 ms  75.0 %          0    0.0 %            Shop.Prices.Sum(int)  Shop.dll\n",
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
             "counted 808 ms for the sampled threads (profile: -1.0 %), 1.00 s for the process",
@@ -255,6 +280,16 @@ fn bad_options_are_usage_errors() {
     let dir = Dir::new();
     dir.run_sh(&["--cpu-interval", "fast"], "touch started").check(2, &["not a duration such as"]);
     dir.run_sh(&["--sampler", "perf"], "touch started").check(2, &["none of timer, scan"]);
+    dir.run_sh(&["--cpu-enabled", "false", "--wall-enabled", "0"], "touch started")
+        .check(2, &["is nothing to profile"]);
+    let mut command = dir.corprof(&["run", "--wall-enabled", "0", "--", "touch", "started"]);
+    let ran = Ran::of(command.env("CORPROF_CPU_ENABLED", "false").output().unwrap());
+    ran.check(2, &["is nothing to profile"]);
     dir.run(&["run"]).check(2, &["COMMAND"]);
+    dir.run(&["run", "--fro", "3s", "--", "touch", "started"])
+        .check(2, &["unexpected argument '--fro'", "a similar argument exists: '--for'"]);
+    dir.run(&["run", "--upload-peroid", "3s", "--", "touch", "started"])
+        .check(2, &["a similar argument exists: '--upload-period'"]);
+    dir.run(&["run", "-x", "touch", "started"]).check(2, &["unexpected argument '-x'"]);
     assert!(!exists(&dir.path("started")));
 }

@@ -19,8 +19,8 @@ fn files_and_folders_are_merged() {
     let ran = dir.run(&["top", "a.pb.gz", "folder"]);
     ran.check(0, &[]);
     for line in [
-        "  600 ms  75.0 %          0    0.0 %  Shop.Prices.Sum(int)  Shop.dll\n",
-        "  200 ms  25.0 %          0    0.0 %  [garbage collector]\n",
+        "  600 ms  75.0 %          0    0.0 %            Shop.Prices.Sum(int)  Shop.dll\n",
+        "       0   0.0 %     1.40 s  100.0 %  sleeping  Shop.Program.Main(string[])  Shop.dll\n",
         "cpu total   cpu %  wall total   wall %  function",
         "total     800 ms CPU in 80 samples, 1.40 s wall",
         "wall      sleeping 1.40 s\n",
@@ -36,7 +36,7 @@ fn rows_can_be_functions_threads_states_and_modules() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &profile_bytes(1, 0));
     for (by, line) in [
-        ("thread", "400 ms  100.0 %  700 ms  100.0 %  main (100)\n"),
+        ("thread", "400 ms  100.0 %  700 ms  100.0 %  sleeping  main (100)\n"),
         ("state", "     0    0.0 %  700 ms  100.0 %  sleeping\n"),
         ("module", "   300 ms  75.0 %      700 ms  100.0 %  Shop.dll\n"),
     ] {
@@ -62,7 +62,7 @@ fn rows_can_be_functions_threads_states_and_modules() {
 
 #[test]
 fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
-    use ThreadState::{Lock, Runnable, Sleeping, Waiting};
+    use ThreadState::{Lock, Runnable, Running, Sleeping, Waiting};
     let dir = Dir::new();
     dir.write(
         "a.pb.gz",
@@ -72,7 +72,10 @@ fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
             (&["m:Shop.Load()", DISPATCH, "n:[libc.so.6]"], Some(Runnable), 60),
             (&["n:futex", "m:Shop.Load()", DISPATCH, "n:[libc.so.6]"], Some(Lock), 70),
             (&["n:futex", "m:Shop.Nap()", DISPATCH, "n:[libc.so.6]"], Some(Sleeping), 80),
-            (&["n:futex", IDLE, "n:[libc.so.6]"], Some(Waiting), 9_000),
+            (&["n:futex", IDLE, "n:[libc.so.6]"], Some(Waiting), 7_000),
+            // It spins first: the wall time of that is no work, the CPU time was used.
+            (&["n:sched_yield", IDLE, "n:[libc.so.6]"], Some(Runnable), 1_200),
+            (&["n:sched_yield", IDLE, "n:[libc.so.6]"], Some(Running), 800),
             // A thread of the runtime's own, waiting; and one that was not walked to its end.
             (&["n:futex", "n:[libcoreclr.so]", "n:[libc.so.6]"], Some(Waiting), 9_000),
             (&["n:futex", "n:[libcoreclr.so]", "s:[no unwind rule]"], Some(Waiting), 90),
@@ -88,9 +91,9 @@ fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
              it)",
             // In the code itself: work where it is, waits in the method, the unknown where it is.
             "50.0 ms 100.0 % 0 0.0 % [libcoreclr.so] .NET runtime",
-            "0 0.0 % 130 ms 43.3 % Shop.Load()",
-            "0 0.0 % 80.0 ms 26.7 % Shop.Nap()",
-            "0 0.0 % 90.0 ms 30.0 % futex",
+            "0 0.0 % 130 ms 43.3 % lock Shop.Load()",
+            "0 0.0 % 80.0 ms 26.7 % sleeping Shop.Nap()",
+            "0 0.0 % 90.0 ms 30.0 % waiting futex",
             // With all that it called.
             "50.0 ms 100.0 % 130 ms 43.3 % Shop.Load()",
         ],
@@ -103,10 +106,21 @@ fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
         &dir.run(&["top", "a.pb.gz", "--value", "wall", "--all"]),
         &[
             "total 50.0 ms CPU in 1 sample, 18.3 s wall",
-            "0 0.0 % 18.2 s 99.7 % futex",
+            "0 0.0 % 16.2 s 88.7 % waiting futex",
             "50.0 ms 100.0 % 18.2 s 99.5 % [libc.so.6] C library",
         ],
     );
+    let locks = dir.run(&["top", "a.pb.gz", "--state", "lock"]);
+    check_lines(
+        &locks,
+        &["total 0 CPU in 0 samples, 70.0 ms wall", "0 70.0 ms 100.0 % lock Shop.Load()"],
+    );
+    assert!(!locks.out.contains("Nap") && !locks.out.contains("kernel"), "{}", locks.out);
+    check_lines(
+        &dir.run(&["top", "a.pb.gz", "--state", "lock,sleeping", "--by", "state"]),
+        &["0 80.0 ms 53.3 % sleeping", "0 70.0 ms 46.7 % lock"],
+    );
+    dir.run(&["top", "a.pb.gz", "--state", "busy"]).check(2, &["none of running, runnable"]);
     let json: Value = serde_json::from_str(&dir.run(&["top", "a.pb.gz", "--json"]).out).unwrap();
     assert_eq!(json["total"]["wall_ns"], 18_300_000_000_u64);
     assert_eq!(json["wall_by_state"]["waiting_for_work_ns"], 18_000_000_000_u64);
@@ -166,6 +180,23 @@ fn frame(aggregate: &mut profile::Aggregate, name: &str) -> profile::FrameId {
         file: None,
         line: None,
     })
+}
+
+#[test]
+fn the_main_thread_without_a_name_is_main_and_processes_add_up() {
+    let dir = Dir::new();
+    let idle = (&["n:futex", IDLE, "n:[libc.so.6]"][..], Some(ThreadState::Waiting), 9_000);
+    let work = (&["m:Shop.Load()"][..], Some(ThreadState::Io), 60);
+    dir.write("shop_7_0001.pb.gz", &stacks(&[idle, work]));
+    dir.write("shop_8_0001.pb.gz", &stacks(&[idle, work]));
+    check_lines(
+        &dir.run(&["top", ".", "--by", "thread"]),
+        &["0 120 ms 100.0 % io main (7)", "0 60.0 ms 1 7 shop", "0 60.0 ms 1 8 shop"],
+    );
+    check_lines(&dir.run(&["top", ".", "--all"]), &["0 9.06 s 1 7 shop"]);
+    dir.write("x/shop_9_0001.pb.gz", &stacks(&[work]));
+    check_lines(&dir.run(&["top", "x", "--by", "thread"]), &["0 60.0 ms 100.0 % io [unnamed] (7)"]);
+    dir.run(&["top", "x", "--top", "3"]).check(0, &[]);
 }
 
 #[test]
@@ -251,14 +282,29 @@ fn env_prints_what_run_would_set() {
             "export CORECLR_ENABLE_PROFILING='1'\n\
              export CORECLR_PROFILER='{{8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}}'\n\
              export CORECLR_PROFILER_PATH='{}'\n\
-             export CORPROF_OUTPUT_DIR='/tmp/corprof'\n\
+             export CORPROF_OUTPUT_DIR='{}'\n\
              export CORPROF_SERVICE='it'\\''s'\n\
              export CORPROF_CPU_INTERVAL='5ms'\n",
-            agent.display()
+            agent.display(),
+            dir.path("corprof-out").display()
         )
     );
+    let ran = dir.run(&["env", "--agent", "./libcorprof.so", "--out", "x", "--log-file", "y"]);
+    for (name, path) in [
+        ("CORECLR_PROFILER_PATH", "libcorprof.so"),
+        ("CORPROF_OUTPUT_DIR", "x"),
+        ("CORPROF_LOG_FILE", "y"),
+    ] {
+        let line = format!("export {name}='{}'\n", dir.path(path).display());
+        assert!(ran.out.contains(&line), "{}", ran.out);
+    }
+    dir.run(&["env", "--agent", "gone.so"]).check(1, &["the agent given by --agent can't be used"]);
+    dir.run(&["env", "--k8s", "--agent", "a.so"]).check(1, &["needs an absolute path"]);
     let docker = dir.run(&["env", "--docker"]);
-    assert!(docker.out.starts_with("ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n"), "{}", docker.out);
+    let head = "# The agent has to be there: COPY libcorprof.so /opt/corprof/libcorprof.so\n\
+                ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n";
+    assert!(docker.out.starts_with(head), "{}", docker.out);
+    assert!(!docker.out.contains("CORPROF_OUTPUT_DIR"), "{}", docker.out);
     assert!(docker.out.contains("CORECLR_PROFILER_PATH=\"/opt/corprof/libcorprof.so\""));
     let k8s = dir.run(&["env", "--k8s", "--agent", "/a.so", "--out", "/profiles"]);
     assert!(
@@ -288,5 +334,5 @@ fn help_has_examples_and_exit_codes() {
         &["keeps its standard input", "Examples:", "--cpu-interval <DURATION>", "CORPROF_LOG"],
     );
     help(&["top", "--help"], &["Examples:", "--by"]);
-    help(&["env", "--help"], &["Examples:", "--k8s"]);
+    help(&["env", "--help"], &["Examples:", "--k8s", "with --docker and --k8s in the program's"]);
 }

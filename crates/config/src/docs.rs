@@ -13,7 +13,8 @@ The agent is set by environment variables; `corprof run` has a flag for each tha
 A flag counts more than its variable. An empty variable counts as not set. A value that makes no
 sense gives one warning, the default is used, and the application runs on.
 
-Durations are written `10ms`, `1s`, `250us` or `1.5s`; a bare number is milliseconds.
+Durations are written `10ms`, `1s`, `250us` or `1.5s`. A number alone is milliseconds in a variable,
+and refused in a flag.
 
 | Variable | Flag of `corprof run` | Values | Default |
 |---|---|---|---|

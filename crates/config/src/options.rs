@@ -50,7 +50,10 @@ pub static OPTIONS: [Opt; 12] = [
             max: HOUR,
             store: |config, value| config.upload_period = value,
         },
-        help: "Time between two profiles. The last one is written when the program ends.",
+        help: "Time between two profiles; `corprof run` sets 5s if none is given. The last one is \
+               written when the program returns from `Main`, calls `Environment.Exit` or gets \
+               SIGTERM; a crash, FailFast, SIGKILL and a plain program's Ctrl-C lose what came \
+               after the one before.",
     },
     Opt {
         var: "CORPROF_CPU_ENABLED",
