@@ -43,7 +43,7 @@ const UNEXPLAINED_NS: u64 = 1_000_000;
 /// A thread that ran for less than its delay divided by this did not compute: it was late to come
 /// out of a wait, or spun for its end, yielding each time. One that competes with so many others
 /// for a processor looks the same.
-const LATE_DIVISOR: u64 = 32;
+const LATE_DIVISOR: u64 = 16;
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.

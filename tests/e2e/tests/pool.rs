@@ -24,12 +24,11 @@ fn delays_of_idle_pool_threads_are_not_their_last_works() -> Result<()> {
             );
         }
         // The work takes a tenth of a second of the program's eight, and the pool's threads are
-        // there all the time. Before delays were told apart, it had all of their lives.
-        let asker = run.thread("asker")?;
-        let truth = asker.number("Burn_wall_ns")?;
+        // there all the time, spinning or late. Before delays were told apart, the work had nearly
+        // all of their lives; how little it should have can't be told from samples at ticks.
+        let pool = run.view.of(|row| row.thread.starts_with(".NET TP Worker")).wall_ns;
         let burn = run.view.of(|row| row.has("Pool.Burn("));
-        let most = truth + asker.number("wall_ns")? * 3 / 10;
-        checks.between("wall of the work", burn.wall_ns, burn.cpu_ns, most);
+        checks.between("wall of the work", burn.wall_ns, burn.cpu_ns, pool * 2 / 5);
         checks.done()
     })
 }
