@@ -196,11 +196,11 @@ impl Registry {
     /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody
     /// wants to know where it is. It interrupts no system call, since timers expire only while it
     /// runs.
-    pub fn sample_soon(&self, thread: ThreadRef, cpu_ns: u64) {
+    pub fn sample_soon(&self, thread: ThreadRef) {
         let threads = self.lock();
         // Under the lock the timer is there: its number could be another's by now otherwise.
         if let Some(Watch::Timer(timer)) = threads.watches.get(&thread) {
-            self.cpu.expire_soon(timer, cpu_ns);
+            self.cpu.expire_soon(timer);
         }
     }
 

@@ -61,8 +61,8 @@ pub trait Kernel {
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64>;
     /// Where it is, given its CPU clock of just now.
     fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked;
-    /// Has it sampled as soon as it runs, given its CPU clock of just now.
-    fn sample_soon(&mut self, thread: ThreadRef, cpu_ns: u64);
+    /// Has it sampled as soon as it runs.
+    fn sample_soon(&mut self, thread: ThreadRef);
 }
 
 /// The kernel that there is.
@@ -92,8 +92,8 @@ impl Kernel for Linux {
         self.reader.look(thread, tid, cpu_ns)
     }
 
-    fn sample_soon(&mut self, thread: ThreadRef, cpu_ns: u64) {
-        self.registry.sample_soon(thread, cpu_ns);
+    fn sample_soon(&mut self, thread: ThreadRef) {
+        self.registry.sample_soon(thread);
     }
 }
 
@@ -324,7 +324,7 @@ impl<K: Kernel> WallSampler<K> {
             // on a busy machine uses hardly any CPU time.
             if wall.delayed_ns >= DELAY_NS_MAX {
                 wall.delayed_ns = 0;
-                self.kernel.sample_soon(thread, wall.cpu_ns);
+                self.kernel.sample_soon(thread);
             }
             return;
         };

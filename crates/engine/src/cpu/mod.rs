@@ -63,9 +63,9 @@ impl CpuSampler {
     }
 
     /// Lets a thread's timer expire at the next tick at which the thread runs.
-    pub fn expire_soon(&self, timer: &CpuTimer, cpu_ns: u64) {
+    pub fn expire_soon(&self, timer: &CpuTimer) {
         // It can only fail in a forked child, which has no timers and takes no samples.
-        let _no_timer = timer.expire_after(cpu_ns, self.interval);
+        let _no_timer = timer.expire_soon(self.interval);
     }
 
     /// Begins to sample a thread.

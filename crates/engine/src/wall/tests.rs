@@ -89,7 +89,7 @@ impl Kernel for World {
         (tid == TID && !self.ended).then_some(self.switches)
     }
 
-    fn sample_soon(&mut self, _: ThreadRef, _: u64) {}
+    fn sample_soon(&mut self, _: ThreadRef) {}
 
     fn look(&mut self, _: ThreadRef, _: u32, _: u64) -> Looked {
         match (self.looks.pop(), self.doing) {

@@ -61,29 +61,28 @@ impl CpuTimer {
         self.0
     }
 
-    /// Lets it expire as soon as the thread has used more processor time than `cpu_ns`, in
-    /// nanoseconds, and then each `interval` again. Given the thread's clock of now, that is at the
-    /// next tick of the kernel at which it runs; it never expires while the thread waits.
+    /// Lets it expire at the next tick of the kernel at which the thread runs, and then each
+    /// `interval` again.
+    ///
+    /// Told by a difference from the clock's time of that instant, and not by a time: a time that
+    /// has passed would expire at once, wherever the thread is, and could interrupt a system call.
     ///
     /// # Errors
     /// `EINVAL` if the timer is gone, as in a forked child.
-    pub fn expire_after(&self, cpu_ns: u64, interval: Duration) -> io::Result<()> {
-        let due_ns = cpu_ns.saturating_add(1);
-        self.set_to(libc::TIMER_ABSTIME, Duration::from_nanos(due_ns), interval)
+    pub fn expire_soon(&self, interval: Duration) -> io::Result<()> {
+        self.set_to(Duration::from_nanos(1), interval)
     }
 
     fn set(&self, interval: Duration) -> io::Result<()> {
-        self.set_to(0, interval, interval)
+        self.set_to(interval, interval)
     }
 
-    fn set_to(&self, flags: libc::c_int, value: Duration, interval: Duration) -> io::Result<()> {
-        let value = timespec(value);
-        let interval = timespec(interval);
-        let times = libc::itimerspec { it_interval: interval, it_value: value };
+    fn set_to(&self, value: Duration, interval: Duration) -> io::Result<()> {
+        let times = libc::itimerspec { it_interval: timespec(interval), it_value: timespec(value) };
         let old: *mut libc::itimerspec = std::ptr::null_mut();
         // SAFETY: the kernel reads one itimerspec; a null old value is allowed.
         let set =
-            unsafe { libc::syscall(libc::SYS_timer_settime, self.0, flags, &raw const times, old) };
+            unsafe { libc::syscall(libc::SYS_timer_settime, self.0, 0, &raw const times, old) };
         if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
