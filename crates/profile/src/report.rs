@@ -37,7 +37,7 @@ pub struct SelfReport {
     pub cpu_samples: u64,
     /// Wall samples taken.
     pub wall_samples: u64,
-    /// CPU nanoseconds of the profiler's own threads and handlers.
+    /// CPU nanoseconds of the profiler's own threads. Handlers run on the program's.
     pub own_cpu_ns: u64,
     /// Bytes of memory that the profiler holds.
     pub own_memory_bytes: u64,
