@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,6 +68,8 @@ impl LogFile {
     /// Adds a line, or says it on standard error if it can't be added.
     fn append(&self, line: &str) {
         let mut options = OpenOptions::new();
+        // A pipe without a reader is not waited for.
+        options.custom_flags(sys::stderr::NONBLOCK);
         let opened = options.append(true).create(true).open(&self.path);
         if let Err(error) = opened.and_then(|mut file| file.write_all(line.as_bytes())) {
             if !self.complained.swap(true, Ordering::Relaxed) {
@@ -80,5 +83,6 @@ impl LogFile {
 
 /// Writes to standard error. If nobody listens there, that is no reason to disturb the host.
 fn say(line: &str) {
-    let _unheard = std::io::stderr().write_all(line.as_bytes());
+    // Nor is it a reason to wait: a parent that never reads leaves a full pipe.
+    sys::stderr::say(line.as_bytes());
 }

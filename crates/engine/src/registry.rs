@@ -11,7 +11,7 @@ use model::limits::{THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX}
 use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
-use sys::{clock, thread};
+use sys::{alternate_stack, clock, thread};
 
 use crate::cpu::{CpuSampler, Watch};
 use crate::event::{Event, Inbox};
@@ -109,6 +109,8 @@ impl Registry {
         // Asking for a stack may read a file, hence before the lock. Another thread's stack is not
         // known: its walks end at once and say so.
         let stack = if own { thread::own_stack() } else { None };
+        // A thread without that room must get no signal: one during a fault would kill the process.
+        let room = !own || alternate_stack::make_room();
         let (stack_start, stack_end) = stack.map_or((0, 0), |range| (range.start, range.end));
         let cpu_ns = clock::thread_cpu_ns(tid).unwrap_or(0);
         let time_ns = clock::monotonic_ns();
@@ -134,7 +136,12 @@ impl Registry {
         let generation = record.open(tid, stack_start, stack_end, seen);
         let thread = ThreadRef { index, generation };
         self.shared.set_record_of(tid, index);
-        let watch = self.cpu.watch(thread, tid, self.shared);
+        let watch = if room {
+            self.cpu.watch(thread, tid, self.shared)
+        } else {
+            self.shared.count(Loss::NoTimer);
+            Watch::Off
+        };
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
         self.inbox.post(Event::Started { thread, tid });

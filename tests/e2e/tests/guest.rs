@@ -111,3 +111,24 @@ fn everything_at_once() -> Result<()> {
         checks.done()
     })
 }
+
+/// The processor raises a null reference, the runtime handles that on a stack of 16 KiB, and ours
+/// comes in between: without more room the kernel would kill the process.
+#[test]
+fn signals_within_the_runtimes_own() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("faults", "faults", version)? else { return Ok(()) };
+        let run = session
+            .args(["--threads", "4", "--seconds", "10"])
+            .set("CORPROF_CPU_INTERVAL", "1ms")
+            .set("CORPROF_WALL_INTERVAL", "1ms")
+            .run()?;
+        let mut checks = run.checks();
+        let caught = run.number("caught")?;
+        checks.that(caught > 1_000, format!("{caught} faults"));
+        let samples = run.view.of(|row| row.thread == "faults").samples;
+        checks.that(samples > 1_000, format!("{samples} samples"));
+        checks.that(run.report.losses.get(Loss::NoTimer) == 0, "threads without a timer");
+        checks.done()
+    })
+}

@@ -16,9 +16,9 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 15] = [
+pub const APPS: [&str; 16] = [
     "plain", "split", "busy", "leaf", "wall", "single", "eintr", "short", "stress", "waits",
-    "calls", "web", "names", "ends", "pool",
+    "calls", "web", "names", "ends", "pool", "faults",
 ];
 
 /// The one program that needs ASP.NET Core.

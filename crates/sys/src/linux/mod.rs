@@ -1,9 +1,11 @@
 //! Linux.
 
+pub mod alternate_stack;
 pub mod clock;
 pub mod disposition;
 pub mod memory;
 pub mod pages;
 pub mod proc;
+pub mod stderr;
 pub mod thread;
 pub mod timer;
