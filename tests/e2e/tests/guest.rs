@@ -126,7 +126,7 @@ fn signals_within_the_runtimes_own() -> Result<()> {
         let mut checks = run.checks();
         let caught = run.number("caught")?;
         checks.that(caught > 1_000, format!("{caught} faults"));
-        let samples = run.view.of(|row| row.thread == "faults").samples;
+        let samples = run.view.of(|row| row.thread == "faults").count;
         checks.that(samples > 1_000, format!("{samples} samples"));
         checks.that(run.report.losses.get(Loss::NoTimer) == 0, "threads without a timer");
         checks.done()

@@ -33,8 +33,8 @@ pub fn make_room() -> bool {
     let set = unsafe { libc::sigaltstack(&raw const new, null_mut()) } == 0;
     let unused = if set { old } else { new };
     if !set || is_the_runtimes(&old) {
-        // SAFETY: a mapping of its own (the runtime's, as was checked, or ours), which is no longer,
-        // or not, the thread's alternate stack and not in use.
+        // SAFETY: a mapping of its own (the runtime's, as was checked, or ours), which is not, or
+        // no longer, the thread's alternate stack and not in use.
         unsafe { libc::munmap(unused.ss_sp, unused.ss_size) };
     }
     set
