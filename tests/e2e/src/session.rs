@@ -28,6 +28,7 @@ pub struct Session {
     pub command: Command,
     /// Where its profiles go.
     pub folder: PathBuf,
+    limit: Duration,
     alone: Arc<Alone>,
 }
 
@@ -82,7 +83,7 @@ impl Session {
         command.env("CORPROF_OUTPUT_DIR", &folder);
         // Cargo sets it for the tests; nobody's program has it.
         command.env_remove("LD_LIBRARY_PATH");
-        Ok(Self { name, command, folder, alone })
+        Ok(Self { name, command, folder, limit: LIMIT, alone })
     }
 
     /// With more arguments.
@@ -96,6 +97,13 @@ impl Session {
     #[must_use]
     pub fn set(mut self, variable: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(variable, value);
+        self
+    }
+
+    /// Killed if it still runs after that time.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -132,9 +140,9 @@ impl Session {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_watched(self, mut watch: impl FnMut(u32)) -> Result<Run> {
-        let Self { name, command, folder, alone } = self;
+        let Self { name, command, folder, limit, alone } = self;
         let mut tasks = Tasks::default();
-        let outcome = rig::run_watched(command, LIMIT, |pid| {
+        let outcome = rig::run_watched(command, limit, |pid| {
             tasks.look(pid);
             watch(pid);
         })

@@ -43,7 +43,7 @@ mod user_dotnet;
 
 pub use app::{APPS, App};
 pub use compile::{CompileOptions, Compiler, OutputKind};
-pub use outcome::{Outcome, run, run_watched};
+pub use outcome::{Outcome, Overdue, run, run_watched};
 pub use rig::Rig;
 pub use runtime::{
     Frameworks, Runtime,

@@ -1,11 +1,12 @@
 //! The outcome of a program: its exit, its output, and the truth that it measured about itself.
 
+use std::fmt;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The line of a test program that holds its facts.
@@ -36,6 +37,20 @@ impl Outcome {
     }
 }
 
+/// The program still ran when its time was over; in the chain of the error.
+#[derive(Clone, Copy, Debug)]
+pub struct Overdue {
+    limit: Duration,
+}
+
+impl fmt::Display for Overdue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it took more than {:?}", self.limit)
+    }
+}
+
+impl std::error::Error for Overdue {}
+
 /// Runs the command to its end. Standard input is empty; output is collected.
 ///
 /// # Errors
@@ -63,7 +78,10 @@ pub fn run_watched(
     let (stdout, stderr) = (text(stdout), text(stderr));
     match status? {
         Some(status) => Ok(Outcome { pid, status, stdout, stderr }),
-        None => bail!("{command:?} still ran after {limit:?} and was killed; {stdout}{stderr}"),
+        None => {
+            let what = format!("{command:?} still ran and was killed; {stdout}{stderr}");
+            Err(anyhow::Error::new(Overdue { limit }).context(what))
+        }
     }
 }
 
