@@ -110,6 +110,7 @@ impl Registry {
         // known: its walks end at once and say so.
         let stack = if own { thread::own_stack() } else { None };
         // A thread without that room must get no signal: one during a fault would kill the process.
+        // Another thread's signal stack can be neither seen nor changed; it is taken as it is.
         let room = !own || alternate_stack::make_room();
         let (stack_start, stack_end) = stack.map_or((0, 0), |range| (range.start, range.end));
         let cpu_ns = clock::thread_cpu_ns(tid).unwrap_or(0);
