@@ -95,21 +95,3 @@ pub fn events(inbox: &Inbox) -> Vec<Event> {
     assert_eq!(dropped, 0);
     events.into_iter().map(|timed| timed.event).collect()
 }
-
-/// A generator for tests (xorshift64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// The next number below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}

@@ -2,83 +2,69 @@
 
 use model::limits::FUNCTION_NAME_BYTES_MAX;
 
+use testing::Random;
+
 use crate::fixture::Fixture;
 use crate::metadata::{Direction, Metadata, Method, Token, TypeDef, TypeRef};
 use crate::{MethodSignature, Type, TypeArg, display, dynamic_name, type_argument};
 
-/// Marsaglia's xorshift: the same numbers in every run.
-struct Random(u64);
+/// Bytes that often are what a signature may hold, so that they get past the first one.
+fn blob(random: &mut Random) -> Vec<u8> {
+    const LIKELY: [u8; 22] = [
+        0x00, 0x01, 0x02, 0x05, 0x08, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x1b, 0x1d,
+        0x1e, 0x1f, 0x20, 0x21, 0x41, 0x45, 0x49,
+    ];
+    let length = random.index(64);
+    (0..length)
+        .map(|_| match random.index(4) {
+            0 => u8::try_from(random.index(256)).unwrap(),
+            _ => LIKELY[random.index(LIKELY.len())],
+        })
+        .collect()
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() >> 33).unwrap() % bound
-    }
-
-    /// Bytes that often are what a signature may hold, so that they get past the first one.
-    fn blob(&mut self) -> Vec<u8> {
-        const LIKELY: [u8; 22] = [
-            0x00, 0x01, 0x02, 0x05, 0x08, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x1b,
-            0x1d, 0x1e, 0x1f, 0x20, 0x21, 0x41, 0x45, 0x49,
-        ];
-        let length = self.below(64);
-        (0..length)
-            .map(|_| match self.below(4) {
-                0 => u8::try_from(self.below(256)).unwrap(),
-                _ => LIKELY[self.below(LIKELY.len())],
-            })
-            .collect()
-    }
-
-    /// Pieces of manglings in any order.
-    fn name(&mut self) -> String {
-        const PIECES: [&str; 36] = [
-            "<",
-            ">",
-            "<>",
-            "<>c",
-            "c__",
-            "DisplayClass",
-            "0",
-            "_",
-            "b__",
-            "g__",
-            "|",
-            "d",
-            "d__",
-            "MoveNext",
-            "Run",
-            ".",
-            "`",
-            "`1",
-            "-",
-            "é",
-            ".ctor",
-            "get_",
-            "op_Addition",
-            "System",
-            "F",
-            "AnonStorey",
-            "async",
-            "m__",
-            "Finally",
-            "$",
-            "Main",
-            "Clone",
-            "f__AnonymousType",
-            "z__",
-            "op_Implicit",
-            "Nullable`1",
-        ];
-        let count = self.below(9);
-        (0..count).map(|_| PIECES[self.below(PIECES.len())]).collect()
-    }
+/// Pieces of manglings in any order.
+fn name(random: &mut Random) -> String {
+    const PIECES: [&str; 36] = [
+        "<",
+        ">",
+        "<>",
+        "<>c",
+        "c__",
+        "DisplayClass",
+        "0",
+        "_",
+        "b__",
+        "g__",
+        "|",
+        "d",
+        "d__",
+        "MoveNext",
+        "Run",
+        ".",
+        "`",
+        "`1",
+        "-",
+        "é",
+        ".ctor",
+        "get_",
+        "op_Addition",
+        "System",
+        "F",
+        "AnonStorey",
+        "async",
+        "m__",
+        "Finally",
+        "$",
+        "Main",
+        "Clone",
+        "f__AnonymousType",
+        "z__",
+        "op_Implicit",
+        "Nullable`1",
+    ];
+    let count = random.index(9);
+    (0..count).map(|_| PIECES[random.index(PIECES.len())]).collect()
 }
 
 fn check_name(full: &str) {
@@ -89,11 +75,11 @@ fn check_name(full: &str) {
 fn random_blobs() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..50_000 {
-        let blob = random.blob();
+        let blob = blob(&mut random);
         let signature = MethodSignature::decode(&blob);
         assert!(signature.parameters.len() <= blob.len());
         assert!(format!("{:?}", Type::decode(&blob)).len() < 100_000);
-        check_name(&dynamic_name(&random.name(), &blob).full);
+        check_name(&dynamic_name(&name(&mut random), &blob).full);
     }
 }
 
@@ -106,43 +92,43 @@ impl Chaos {
     }
 
     fn type_token(random: &mut Random) -> Token {
-        let table = [0x0100_0000, 0x0200_0000, 0x1b00_0000][random.below(3)];
-        Token(table | u32::try_from(1 + random.below(8)).unwrap())
+        let table = [0x0100_0000, 0x0200_0000, 0x1b00_0000][random.index(3)];
+        Token(table | u32::try_from(1 + random.index(8)).unwrap())
     }
 }
 
 impl Metadata for Chaos {
     fn type_def(&self, token: Token) -> Option<TypeDef> {
         let mut random = self.random(token);
-        let enclosing = (random.below(3) > 0).then(|| Self::type_token(&mut random));
-        (random.below(20) > 0).then(|| TypeDef { name: random.name(), enclosing })
+        let enclosing = (random.index(3) > 0).then(|| Self::type_token(&mut random));
+        (random.index(20) > 0).then(|| TypeDef { name: name(&mut random), enclosing })
     }
     fn type_ref(&self, token: Token) -> Option<TypeRef> {
         self.type_def(token).map(|row| TypeRef { name: row.name, scope: row.enclosing })
     }
     fn type_spec(&self, token: Token) -> Option<Vec<u8>> {
-        Some(self.random(token).blob())
+        Some(blob(&mut self.random(token)))
     }
     fn method(&self, token: Token) -> Option<Method> {
         let mut random = self.random(token);
         Some(Method {
-            name: random.name(),
+            name: name(&mut random),
             parent: Self::type_token(&mut random),
-            signature: random.blob(),
-            is_static: random.below(2) == 0,
-            is_special_name: random.below(2) == 0,
+            signature: blob(&mut random),
+            is_static: random.index(2) == 0,
+            is_special_name: random.index(2) == 0,
         })
     }
     fn generic_params(&self, owner: Token) -> Vec<String> {
         let mut random = self.random(owner);
-        (0..random.below(4)).map(|_| random.name()).collect()
+        (0..random.index(4)).map(|_| name(&mut random)).collect()
     }
     fn methods_named(&self, type_def: Token, _: &str) -> Vec<Token> {
         let count = self.random(type_def).below(4);
         (0..count).map(|row| Token(0x0600_0000 | u32::try_from(row).unwrap())).collect()
     }
     fn attribute(&self, owner: Token, _: &str) -> Option<Vec<u8>> {
-        Some(self.random(owner).blob())
+        Some(blob(&mut self.random(owner)))
     }
     fn direction(&self, _: Token, sequence: u32) -> Direction {
         [Direction::Ref, Direction::In, Direction::Out][(sequence % 3) as usize]
@@ -154,12 +140,11 @@ fn random_metadata() {
     let mut random = Random(0xdead_beef_cafe_f00d);
     for seed in 0..20_000 {
         let chaos = Chaos(seed);
-        let arguments: Vec<TypeArg> = (0..random.below(4))
-            .map(|_| match random.below(3) {
+        let arguments: Vec<TypeArg> = (0..random.index(4))
+            .map(|_| match random.index(3) {
                 0 => TypeArg::Shared,
-                _ => {
-                    TypeArg::Known(random.name()).array(u32::try_from(random.next() >> 40).unwrap())
-                }
+                _ => TypeArg::Known(name(&mut random))
+                    .array(u32::try_from(random.number() >> 40).unwrap()),
             })
             .collect();
         let name = display(&chaos, Token(0x0600_0001), &arguments, &arguments).unwrap();
@@ -183,8 +168,8 @@ fn damaged_signatures() {
             let mut blob = row.signature[..end].to_vec();
             assert!(MethodSignature::decode(&blob).parameters.len() <= end);
             if !blob.is_empty() {
-                let at = random.below(blob.len());
-                blob[at] ^= 1 << random.below(8);
+                let at = random.index(blob.len());
+                blob[at] ^= 1 << random.index(8);
                 check_name(&dynamic_name("Cut", &blob).full);
             }
         }

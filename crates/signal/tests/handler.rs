@@ -10,8 +10,6 @@
     reason = "the crate's lints are for handlers, not for tests"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -27,28 +25,7 @@ use sys::disposition::{self, PROFILING_SIGNAL};
 use sys::proc::Blocked;
 use sys::timer::CpuTimer;
 use sys::{clock, thread};
-
-/// Counts each thread's calls, that of its handlers too.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: all is left to the system's allocator; the count is a plain number of the thread's own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: passed on from the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: passed on from the caller.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
+use testing::Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -194,12 +171,12 @@ fn a_timers_samples_and_the_rest_are_the_threads_cpu_time() {
     let timer = CpuTimer::start(tracked.tid, PROFILING_SIGNAL, tracked.thread.to_value(), interval)
         .expect("a timer");
     tracked.record.set_timer(timer.id(), clock::own_cpu_ns());
-    let calls = CALLS.get();
+    let calls = Counting::calls();
     // SAFETY: the calling thread's own errno.
     unsafe { *errno() = ERRNO };
     compute_until(|| rig.kept() >= 20);
     // SAFETY: as above.
-    let (errno, calls_after) = (unsafe { *errno() }, CALLS.get());
+    let (errno, calls_after) = (unsafe { *errno() }, Counting::calls());
     drop(timer);
     assert_eq!(errno, ERRNO, "the host's errno is not touched");
     assert_eq!(calls_after, calls, "a handler doesn't allocate");

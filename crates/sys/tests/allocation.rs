@@ -1,32 +1,8 @@
 //! What is read of other threads at every beat allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use sys::proc::{Blocked, SchedStat, Stat, voluntary_switches};
 use sys::{clock, thread};
-
-/// Counts each thread's calls.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: all is left to the system's allocator; the count is a plain number of the thread's own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: passed on from the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: passed on from the caller.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
+use testing::Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -49,14 +25,14 @@ fn no_read_allocates() {
     for (name, read) in reads {
         // The first as well as the hundredth; of a thread that is, and of one that is not.
         for (tid, exists) in [(thread::own_id(), true), (NOBODY, false)] {
-            let before = CALLS.get();
+            let before = Counting::calls();
             let found = (0..100).all(|_| read(tid) == exists);
-            let calls = CALLS.get() - before;
+            let calls = Counting::calls() - before;
             assert!(found, "{name} of {tid}");
             assert_eq!(calls, 0, "{name} of {tid}");
         }
     }
-    let before = CALLS.get();
+    let before = Counting::calls();
     drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(CALLS.get() - before, 2, "the count counts");
+    assert_eq!(Counting::calls() - before, 2, "the count counts");
 }

@@ -5,30 +5,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use signal::table::Row;
+use testing::Random;
 use unwind::cfi::{self, Blocks};
 use unwind::eh_frame::{EhFrame, length};
 use unwind::modules::{self, Kind, Module};
 use unwind::rules::Rules;
 use unwind::symbols::{NoSymbols, Symbols};
 
-/// xorshift: the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 8) as usize % limit.max(1)
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next().to_le_bytes()[3]).collect()
-    }
+fn bytes(random: &mut Random, len: usize) -> Vec<u8> {
+    (0..len).map(|_| random.number().to_le_bytes()[3]).collect()
 }
 
 fn check_rows(frames: &EhFrame, module: &Module) {
@@ -54,20 +39,20 @@ fn damaged_frames() {
         check_rows(&frames, &fresh.module);
         for _ in 0..20 {
             let mut damaged = frames.clone();
-            for _ in 0..=random.below(50) {
-                let at = random.below(damaged.bytes.len());
-                damaged.bytes[at] = random.next() as u8;
+            for _ in 0..=random.index(50) {
+                let at = random.index(damaged.bytes.len());
+                damaged.bytes[at] = random.number() as u8;
             }
-            damaged.bytes.truncate(random.below(damaged.bytes.len() + 1));
+            damaged.bytes.truncate(random.index(damaged.bytes.len() + 1));
             check_rows(&damaged, &fresh.module);
         }
         for _ in 0..200 {
             let mut hdr = frames.hdr_bytes.clone();
-            for _ in 0..=random.below(4) {
-                let at = random.below(16.min(hdr.len()));
-                hdr[at] = random.next() as u8;
+            for _ in 0..=random.index(4) {
+                let at = random.index(16.min(hdr.len()));
+                hdr[at] = random.number() as u8;
             }
-            hdr.truncate(random.below(hdr.len() + 1));
+            hdr.truncate(random.index(hdr.len() + 1));
             let _ = EhFrame::address(&hdr, frames.hdr_address);
             let copy = EhFrame::copy(&hdr, frames.hdr_address, &frames.bytes, frames.address);
             assert!(copy.is_ok_and(|copy| copy.bytes.len() <= frames.bytes.len()));
@@ -87,11 +72,11 @@ fn random_frames() {
         eh_frame_hdr: 0,
     };
     for _ in 0..20_000 {
-        let len = random.below(300);
-        let mut bytes = random.bytes(len);
+        let len = random.index(300);
+        let mut bytes = bytes(&mut random, len);
         // Plausible lengths lead deeper into the parser.
         if let Some(first) = bytes.first_chunk_mut::<4>() {
-            *first = (random.below(64) as u32).to_le_bytes();
+            *first = (random.index(64) as u32).to_le_bytes();
         }
         assert!(length(&bytes, None) <= bytes.len());
         let frames =
@@ -211,13 +196,13 @@ fn damaged_files() {
     let file = TempFile::new("damaged", &whole);
     for _ in 0..300 {
         let mut edits = Vec::new();
-        for _ in 0..=random.below(6) {
-            let at = match random.below(3) {
-                0 => random.below(64),
-                1 => random.below(64 + 56 * 14),
-                _ => (sections + random.below(64 * 40)).min(whole.len() - 1),
+        for _ in 0..=random.index(6) {
+            let at = match random.index(3) {
+                0 => random.index(64),
+                1 => random.index(64 + 56 * 14),
+                _ => (sections + random.index(64 * 40)).min(whole.len() - 1),
             };
-            edits.push((at, random.next() as u8));
+            edits.push((at, random.number() as u8));
         }
         let handle = fs::OpenOptions::new().write(true).open(&file.0).unwrap();
         use std::os::unix::fs::FileExt;
@@ -226,7 +211,7 @@ fn damaged_files() {
         }
         if let Ok(symbols) = file.open(&module) {
             for _ in 0..20 {
-                let _ = symbols.find(module.bias + random.next() % 0x40_0000);
+                let _ = symbols.find(module.bias + random.number() % 0x40_0000);
             }
         }
         for (at, _) in &edits {

@@ -15,6 +15,7 @@ use gimli::{
 };
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::{Found, Row};
+use testing::Random;
 use unwind::eh_frame::EhFrame;
 use unwind::modules::{self, Module};
 use unwind::native::TableBuilder;
@@ -143,18 +144,6 @@ impl Oracle<'_> {
             Ok(row) => by_row(&section, row, ip),
             Err(_) => Outcome::NoRule,
         }
-    }
-}
-
-/// xorshift: the addresses are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
     }
 }
 

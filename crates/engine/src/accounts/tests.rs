@@ -7,7 +7,9 @@ use signal::arch::Registers;
 use signal::walk::{Guess, Start};
 
 use super::*;
-use crate::fake::{METHOD_BYTES, METHODS, Random, Table, lost, method, shared, thread};
+use testing::Random;
+
+use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
 use crate::publish::Publisher;
 use crate::runtime::ModuleKey;
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::event::BlockedStack;
-use crate::fake::{Random, events, lost, shared, thread};
+use testing::Random;
+
+use crate::fake::{events, lost, shared, thread};
 use model::EndReason;
 
 const TICK_NS: u64 = 10_000_000;
