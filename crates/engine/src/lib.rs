@@ -9,6 +9,7 @@ mod accounts;
 mod blocked;
 mod collector;
 mod cpu;
+mod delays;
 mod event;
 #[cfg(test)]
 mod fake;

@@ -205,10 +205,10 @@ impl Registry {
     /// wants to know where it is. It interrupts no system call, since timers expire only while it
     /// runs.
     pub fn sample_soon(&self, thread: ThreadRef) {
-        let threads = self.lock();
+        let Some(record) = self.shared.records.get(thread.index as usize) else { return };
         // Under the lock the timer is there: its number could be another's by now otherwise.
-        if let Some(Watch::Timer(timer)) = threads.watches.get(&thread) {
-            self.cpu.expire_soon(timer);
+        if let Some(Watch::Timer(timer)) = self.lock().watches.get_mut(&thread) {
+            self.cpu.expire_soon(timer, record);
         }
     }
 

@@ -10,14 +10,11 @@
 //!   half to the one it is blocked at now, since the change lay somewhere between. Over many
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
 //!   the wait late (or one tick).
-//! - It is running: the wait was at the stack it was last blocked at. Unless it has not given up
-//!   the processor by itself since: then it did not wait, and the processor was taken away by what
-//!   the kernel's run queue does not know of (the hypervisor, interrupts). That is a delay, too.
+//! - It is running: the wait was at the stack it was last blocked at.
 //!
-//! A delay is charged to the thread's next sample, since it was late to do what it did then; if
-//! much has gathered, that sample is taken as soon as the thread runs. But if the thread hardly
-//! ran, the delay belongs to the wait that it was late to come out of, or spun to the end of:
-//! samples are taken at ticks of the kernel, which find work and not spinning.
+//! A delay ([`crate::delays`]) is charged to the thread's next sample, since it was late to do what
+//! it did then; if much has gathered, that sample is taken as soon as the thread runs. But if it
+//! came after a wait, it belongs to the place of the wait.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
@@ -35,15 +32,10 @@ use sys::clock;
 use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
+use crate::delays::{Delays, Passed};
 use crate::event::{Event, Inbox};
 use crate::registry::Registry;
 
-/// A wait of a running thread that is shorter than this is not looked into, in nanoseconds.
-const UNEXPLAINED_NS: u64 = 1_000_000;
-/// A thread that ran for less than its delay divided by this did not compute: it was late to come
-/// out of a wait, or spun for its end, yielding each time. One that competes with so many others
-/// for a processor looks the same.
-const LATE_DIVISOR: u64 = 16;
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
@@ -55,8 +47,8 @@ pub trait Kernel {
     fn now_ns(&mut self) -> u64;
     /// The thread's CPU clock; `None` once it has ended.
     fn cpu_ns(&mut self, tid: u32) -> Option<u64>;
-    /// Its run-queue delay; `None` once it has ended, or if the kernel doesn't count.
-    fn delay_ns(&mut self, tid: u32) -> Option<u64>;
+    /// Its turns and delays; `None` once it has ended, or if the kernel doesn't count.
+    fn sched_stat(&mut self, tid: u32) -> Option<SchedStat>;
     /// How often it has given up the processor by itself.
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64>;
     /// Where it is, given its CPU clock of just now.
@@ -80,8 +72,8 @@ impl Kernel for Linux {
         clock::thread_cpu_ns(tid)
     }
 
-    fn delay_ns(&mut self, tid: u32) -> Option<u64> {
-        SchedStat::read(tid).map(|stat| stat.delay_ns)
+    fn sched_stat(&mut self, tid: u32) -> Option<SchedStat> {
+        SchedStat::read(tid)
     }
 
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
@@ -104,8 +96,7 @@ struct WallThread {
     time_ns: u64,
     /// Its CPU clock then.
     cpu_ns: u64,
-    /// Its run-queue delay then.
-    delay_ns: u64,
+    delays: Delays,
     /// When it was found blocked where it is now; `None` if it ran at the last visit.
     blocked_since_ns: Option<u64>,
     /// Whether the collector knows a stack that it was blocked at.
@@ -114,8 +105,6 @@ struct WallThread {
     /// posted.
     owed_ns: u64,
     moves: u32,
-    /// Its voluntary switches when they were last asked for.
-    switches: Option<u64>,
     /// Delays that wait for a sample to be charged to.
     delayed_ns: u64,
 }
@@ -169,17 +158,16 @@ impl<K: Kernel> WallSampler<K> {
 
     /// Begins to account for a thread's time.
     pub fn add(&mut self, thread: ThreadRef, tid: u32, time_ns: u64, cpu_ns: u64) {
-        let delay_ns = self.kernel.delay_ns(tid).unwrap_or(0);
+        let stat = self.kernel.sched_stat(tid).unwrap_or_default();
         let new = WallThread {
             tid,
             time_ns,
             cpu_ns,
-            delay_ns,
+            delays: Delays::new(stat, self.kernel.voluntary_switches(tid)),
             blocked_since_ns: None,
             has_stack: false,
             owed_ns: 0,
             moves: 0,
-            switches: self.kernel.voluntary_switches(tid),
             delayed_ns: 0,
         };
         self.threads.insert(thread, new);
@@ -266,42 +254,44 @@ impl<K: Kernel> WallSampler<K> {
             Looked::Running | Looked::Blocked(_) => {}
         }
         wall.moves = 0;
-        let wait_ns = self.elapse(thread, wall, now_ns, cpu_ns);
+        let is_blocked = matches!(looked, Looked::Blocked(_));
+        let wait_ns = self.elapse(thread, wall, now_ns, cpu_ns, is_blocked);
         self.charge(thread, wall, wait_ns, looked, now_ns);
         soon_ns
     }
 
-    /// Moves a thread's marks to now. Returns how long it waited in between.
+    /// Moves a thread's marks to now, and charges its delays. Returns how long it waited in
+    /// between.
     fn elapse(
         &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
         now_ns: u64,
         cpu_ns: u64,
+        is_blocked: bool,
     ) -> u64 {
-        let delay_ns = self.kernel.delay_ns(wall.tid).unwrap_or(wall.delay_ns);
-        let elapsed_ns = now_ns.saturating_sub(wall.time_ns);
-        let off_cpu_ns = elapsed_ns.saturating_sub(cpu_ns.saturating_sub(wall.cpu_ns));
-        // The kernel counts a delay when it ends, so it may have begun before the last visit.
-        let delayed_ns = delay_ns.saturating_sub(wall.delay_ns).min(off_cpu_ns);
         let run_ns = cpu_ns.saturating_sub(wall.cpu_ns);
-        if run_ns < delayed_ns / LATE_DIVISOR {
-            self.inbox.post(Event::Late { thread, wall_ns: delayed_ns });
-        } else {
-            self.delay(thread, wall, delayed_ns);
-        }
+        let passed = Passed {
+            run_ns,
+            off_cpu_ns: now_ns.saturating_sub(wall.time_ns).saturating_sub(run_ns),
+            was_blocked: wall.blocked_since_ns.is_some(),
+            is_blocked,
+        };
+        let kernel = &mut self.kernel;
+        let stat = kernel.sched_stat(wall.tid);
+        let switches = || kernel.voluntary_switches(wall.tid);
+        let split = wall.delays.split(passed, stat, wall.owed_ns, switches);
+        wall.owed_ns = wall.owed_ns.saturating_sub(split.mistaken_ns);
         wall.time_ns = now_ns;
         wall.cpu_ns = cpu_ns;
-        wall.delay_ns = delay_ns;
-        off_cpu_ns.saturating_sub(delayed_ns)
-    }
-
-    /// Hands on a delay.
-    fn delay(&self, thread: ThreadRef, wall: &mut WallThread, wall_ns: u64) {
-        if wall_ns > 0 {
-            wall.delayed_ns = wall.delayed_ns.saturating_add(wall_ns);
-            self.inbox.post(Event::Delayed { thread, wall_ns });
+        if split.late_ns > 0 {
+            self.inbox.post(Event::Late { thread, wall_ns: split.late_ns });
         }
+        if split.delay_ns > 0 {
+            wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
+            self.inbox.post(Event::Delayed { thread, wall_ns: split.delay_ns });
+        }
+        split.wait_ns
     }
 
     /// Charges a wait by where the thread is now.
@@ -314,11 +304,7 @@ impl<K: Kernel> WallSampler<K> {
         now_ns: u64,
     ) {
         let Looked::Blocked(stack) = looked else {
-            if wall.was_preempted(wait_ns, &mut self.kernel) {
-                self.delay(thread, wall, wait_ns);
-            } else {
-                wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
-            }
+            wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
             wall.blocked_since_ns = None;
             // Else its next sample may be far off, and somewhere else: a thread that spins for work
             // on a busy machine uses hardly any CPU time.
@@ -345,17 +331,6 @@ impl<K: Kernel> WallSampler<K> {
 }
 
 impl WallThread {
-    /// Whether a running thread's wait was none: it has not given up the processor by itself.
-    fn was_preempted(&mut self, wait_ns: u64, kernel: &mut impl Kernel) -> bool {
-        // The count is asked for only when it matters: it costs more than all else of a visit.
-        if wait_ns < UNEXPLAINED_NS || self.blocked_since_ns.is_some() {
-            return false;
-        }
-        let now = kernel.voluntary_switches(self.tid);
-        let before = std::mem::replace(&mut self.switches, now);
-        before.is_some() && before == self.switches
-    }
-
     /// Hands the owed wait to the collector.
     fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
         let wall_ns = std::mem::take(&mut self.owed_ns);

@@ -133,6 +133,12 @@ impl Record {
         if moved.is_ok() { now_ns.saturating_sub(seen_ns) } else { 0 }
     }
 
+    /// The thread's CPU clock at its last kept sample, in nanoseconds.
+    #[must_use]
+    pub fn cpu_seen_ns(&self) -> u64 {
+        self.cpu_seen_ns.load(Ordering::Relaxed)
+    }
+
     /// Tells the handler which timer to set anew after each sample, and when it was first due.
     pub fn set_timer(&self, timer: i32, due_ns: u64) {
         self.jitter.store(due_ns | 1, Ordering::Relaxed);

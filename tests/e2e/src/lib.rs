@@ -23,6 +23,7 @@
 mod alone;
 mod built;
 mod checks;
+mod competitors;
 mod run;
 mod session;
 mod tasks;
@@ -31,6 +32,7 @@ mod view;
 pub use alone::Alone;
 pub use built::{Built, built, oracle};
 pub use checks::Checks;
+pub use competitors::Competitors;
 pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, on_both};
 pub use tasks::Tasks;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use config::Sampler;
 use model::Loss;
 use signal::handler::Shared;
-use signal::record::ThreadRef;
+use signal::record::{Record, ThreadRef};
 use sys::clock;
 use sys::timer::CpuTimer;
 
@@ -26,11 +26,29 @@ pub use scan::Scan;
 #[derive(Debug)]
 pub enum Watch {
     /// Its own timer.
-    Timer(CpuTimer),
+    Timer(Timer),
     /// The scan.
     Scanned,
     /// Nothing.
     Off,
+}
+
+/// A thread's timer.
+#[derive(Debug)]
+pub struct Timer {
+    timer: CpuTimer,
+    hastened: Hastened,
+}
+
+/// After which sample of its thread a timer was last hastened, as the thread's CPU clock then.
+#[derive(Debug, Default)]
+struct Hastened(Option<u64>);
+
+impl Hastened {
+    /// Whether there has been a sample since, so that the timer may be hastened again.
+    fn may_again(&mut self, sampled_ns: u64) -> bool {
+        self.0.replace(sampled_ns) != Some(sampled_ns)
+    }
 }
 
 /// The CPU sampler: decides for each thread what samples it.
@@ -63,9 +81,15 @@ impl CpuSampler {
     }
 
     /// Lets a thread's timer expire at the next tick at which the thread runs.
-    pub fn expire_soon(&self, timer: &CpuTimer) {
-        // It can only fail in a forked child, which has no timers and takes no samples.
-        let _no_timer = timer.expire_soon(self.interval);
+    ///
+    /// Once a sample: setting a timer withdraws its signal if that is still under way, and the tick
+    /// that takes the processor from the thread does not yet count the turn that it ends. A thread
+    /// whose turns are a tick long would never get there if it were hastened in each.
+    pub fn expire_soon(&self, timer: &mut Timer, record: &Record) {
+        if timer.hastened.may_again(record.cpu_seen_ns()) {
+            // It can only fail in a forked child, which has no timers and takes no samples.
+            let _no_timer = timer.timer.expire_soon(self.interval);
+        }
     }
 
     /// Begins to sample a thread.
@@ -81,7 +105,7 @@ impl CpuSampler {
                 if let Some(record) = shared.records.get(thread.index as usize) {
                     record.set_timer(timer.id(), due_ns);
                 }
-                Watch::Timer(timer)
+                Watch::Timer(Timer { timer, hastened: Hastened::default() })
             }
             Err(error) => {
                 shared.count(Loss::NoTimer);
@@ -95,5 +119,17 @@ impl CpuSampler {
                 Watch::Scanned
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hastened;
+
+    #[test]
+    fn a_timer_is_hastened_once_a_sample() {
+        let mut hastened = Hastened::default();
+        let answers = [0, 0, 0, 7, 7, 9].map(|sampled_ns| hastened.may_again(sampled_ns));
+        assert_eq!(answers, [true, false, false, true, false, true]);
     }
 }

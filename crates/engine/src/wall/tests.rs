@@ -31,6 +31,7 @@ struct World {
     cpu_ns: u64,
     delay_ns: u64,
     ready_ns: u64,
+    turns: u64,
     switches: u64,
     /// What the next looks say instead of the truth.
     looks: Vec<Looked>,
@@ -45,6 +46,7 @@ impl World {
             cpu_ns: 5_000,
             delay_ns: 77,
             ready_ns: 0,
+            turns: 9,
             switches: 3,
             looks: vec![],
             ended: false,
@@ -53,6 +55,9 @@ impl World {
 
     fn begin(&mut self, doing: Doing) {
         self.delay_ns += std::mem::take(&mut self.ready_ns);
+        if doing != self.doing && matches!(self.doing, Doing::Ready | Doing::Blocked(_)) {
+            self.turns += 1;
+        }
         // A thread that wakes has used its processor, if only for a moment.
         if matches!(self.doing, Doing::Blocked(_)) && doing != self.doing {
             self.cpu_ns += 1;
@@ -83,8 +88,9 @@ impl Kernel for World {
         (tid == TID && !self.ended).then_some(self.cpu_ns)
     }
 
-    fn delay_ns(&mut self, tid: u32) -> Option<u64> {
-        (tid == TID && !self.ended).then_some(self.delay_ns)
+    fn sched_stat(&mut self, tid: u32) -> Option<SchedStat> {
+        let stat = SchedStat { run_ns: self.cpu_ns, delay_ns: self.delay_ns, turns: self.turns };
+        (tid == TID && !self.ended).then_some(stat)
     }
 
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
@@ -174,6 +180,39 @@ fn waits_go_to_where_they_were() {
     check(&[(Robbed, 5 * MS)], &[(None, 5 * MS)]);
     // Too short to look into: it waits for a stack, and gets none.
     check(&[(Robbed, MS / 2)], &[(Some(0), MS / 2)]);
+}
+
+#[test]
+fn work_in_contention_has_all_its_delays() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..200 {
+        let mut wall = watching();
+        let wait_ns = 30 * TICK_NS;
+        wall.kernel.begin(Doing::Blocked(1));
+        wall.kernel.pass(wait_ns);
+        wall.tick();
+        let (mut ready_ns, mut run_ns) = (0, 0);
+        // It is visited anywhere, mostly while it has no processor.
+        for _ in 0..50 {
+            for (doing, sum) in [(Doing::Runs, &mut run_ns), (Doing::Ready, &mut ready_ns)] {
+                wall.kernel.begin(doing);
+                for _ in 0..2 {
+                    let ns = random.below(6_000_000);
+                    *sum += ns;
+                    wall.kernel.pass(ns);
+                    wall.tick();
+                }
+            }
+        }
+        wall.kernel.begin(Doing::Runs);
+        wall.settle();
+        let mut place = 0;
+        let charges = charges(&wall, &mut place);
+        let waited_ns: u64 = charges.iter().filter(|charge| charge.0.is_some()).map(|c| c.1).sum();
+        let total_ns: u64 = charges.iter().map(|charge| charge.1).sum();
+        assert_eq!(total_ns, wait_ns + ready_ns, "the moment of waking is on its clock");
+        assert_eq!(waited_ns, wait_ns, "{charges:?}");
+    }
 }
 
 #[test]

@@ -145,8 +145,11 @@ impl Blocked {
 pub struct SchedStat {
     /// Time on a processor, in nanoseconds, up to the last switch or tick.
     pub run_ns: u64,
-    /// Time that it was ready and another thread had the processor, in nanoseconds.
+    /// Time that it was ready and another thread had the processor, in nanoseconds. A delay is
+    /// counted when it ends.
     pub delay_ns: u64,
+    /// How often it was given a processor: after waits and after delays.
+    pub turns: u64,
 }
 
 impl SchedStat {
@@ -157,8 +160,9 @@ impl SchedStat {
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
-        let mut fields = text.split(|byte| *byte == b' ').map(number);
-        Some(Self { run_ns: fields.next()??, delay_ns: fields.next()?? })
+        let mut fields = text.trim_ascii_end().split(|byte| *byte == b' ').map(number);
+        let mut next = || fields.next().flatten();
+        Some(Self { run_ns: next()?, delay_ns: next()?, turns: next()? })
     }
 }
 
@@ -232,6 +236,15 @@ mod tests {
         let fault = Blocked::parse(b"-1 0x7ffe10 0x7f0020\n");
         assert_eq!(fault, Some(Blocked::At { call: None, sp: 0x7ffe10, ip: 0x7f0020 }));
         assert_eq!(Blocked::parse(b""), None);
+    }
+
+    #[test]
+    fn schedstat_has_three_numbers() {
+        let expected = SchedStat { run_ns: 12, delay_ns: 3, turns: 45 };
+        assert_eq!(SchedStat::parse(b"12 3 45\n"), Some(expected));
+        for damaged in [&b""[..], b"12 3\n", b"12 x 45\n", b"12 3 -1\n"] {
+            assert_eq!(SchedStat::parse(damaged), None);
+        }
     }
 
     #[test]
