@@ -1,3 +1,4 @@
+using System;
 using System.Diagnostics;
 using System.Linq;
 using System.Runtime.CompilerServices;
@@ -8,12 +9,15 @@ namespace Corprof.TestApps;
 /// <summary>
 /// A loop without any call against a method full of calls: --share PERCENT of the loop,
 /// --seconds N.
-/// A profiler that looks only where the runtime can stop a thread misses the loop.
+/// A profiler that looks only where the runtime can stop a thread misses the loop. Each turn has a
+/// random length, since turns of equal length may fall into step with the kernel's ticks.
 /// </summary>
 static class Leaf
 {
     static readonly int[] Left = Enumerable.Range(0, 4_096).ToArray();
     static readonly int[] Right = Enumerable.Range(7, 4_096).ToArray();
+
+    static readonly Random Chance = new(7);
 
     static long cpuInLoop;
     static long cpuInCalls;
@@ -41,12 +45,12 @@ static class Leaf
             var before = Kernel.ThreadCpu;
             if (cpuInLoop <= share * (cpuInLoop + cpuInCalls))
             {
-                sink += HotLeaf(Left, Right, 400);
+                sink += HotLeaf(Left, Right, Chance.Next(100, 700));
                 cpuInLoop += Kernel.ThreadCpu - before;
             }
             else
             {
-                sink += WithCalls(100_000);
+                sink += WithCalls(Chance.Next(20_000, 180_000));
                 cpuInCalls += Kernel.ThreadCpu - before;
             }
         }

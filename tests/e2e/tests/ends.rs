@@ -66,7 +66,9 @@ fn check(version: RuntimeVersion, how: &str, told: Told) -> Result<()> {
     let mut checks = run.checks_of_code(without.status.code().unwrap_or(-1));
     let spun = run.view.of(|row| row.thread == "worker" && row.has("Work.Spin("));
     // The first sample in the work carries the thread's start as well: the compilation of its code.
-    checks.between("CPU of the work", spun.cpu_ns, CPU_NS / 100 * 98, CPU_NS / 100 * 110);
+    // What came after the last one, up to an interval and a half and a tick of the kernel, is
+    // carried by the first sample after the work.
+    checks.between("CPU of the work", spun.cpu_ns, CPU_NS / 100 * 95, CPU_NS / 100 * 110);
     checks.done()
 }
 

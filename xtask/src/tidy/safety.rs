@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 22] = [
+const NOT_FOR_HANDLERS: [&str; 23] = [
     "frames::gap",
     "frames::iter",
     "gate::inside",
@@ -18,6 +18,7 @@ const NOT_FOR_HANDLERS: [&str; 22] = [
     "handler::set_record_of",
     "handler::set_shared",
     "record::close",
+    "record::cpu_seen_ns",
     "record::open",
     "record::set_timer",
     "record::tid",
