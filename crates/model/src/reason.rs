@@ -34,11 +34,15 @@ pub enum Loss {
     SignalTaken,
     /// Too many events waited for the collector; what the event carried is lost.
     EventsFull,
+    /// A sample came while its thread's context was being written: it has no span and no labels.
+    ContextBusy,
+    /// Too many requests were under way; what is told of another is lost.
+    RequestsFull,
 }
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -53,6 +57,8 @@ impl Loss {
         Self::WriteFailed,
         Self::SignalTaken,
         Self::EventsFull,
+        Self::ContextBusy,
+        Self::RequestsFull,
     ];
 
     /// The counter's name in a profile and in tables.
@@ -73,6 +79,8 @@ impl Loss {
             Self::WriteFailed => "write_failed",
             Self::SignalTaken => "signal_taken",
             Self::EventsFull => "events_full",
+            Self::ContextBusy => "context_busy",
+            Self::RequestsFull => "requests_full",
         }
     }
 }

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use model::Loss;
 
 use crate::arch::{self, Clock, Registers};
+use crate::context::SpanContext;
 use crate::epilogue::EPILOGUE_BYTES;
 use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
@@ -258,6 +259,10 @@ fn take_sample(
     sample.overruns = origin.overruns;
     sample.time_ns = arch::clock_ns(Clock::Monotonic);
     sample.cpu_ns = record.take_cpu_ns(origin.cpu_clock_ns);
+    sample.context = record.context().read().unwrap_or_else(|| {
+        shared.count(Loss::ContextBusy);
+        SpanContext::default()
+    });
     sample.frames.clear();
     let (stack_start, stack_end) = record.stack();
     // Only what lies above the stack pointer is certainly mapped and not in use by the handler.

@@ -5,6 +5,7 @@
 #![no_std]
 
 pub mod arch;
+pub mod context;
 pub mod epilogue;
 pub mod frames;
 pub mod gate;

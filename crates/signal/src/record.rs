@@ -9,6 +9,7 @@
 //! handler may be past its check when another thread closes the record, so the two meet at the
 //! mark: closing takes it away, and a handler that comes too late carries nothing.
 
+use crate::context::Context;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Names a record: its index, and which of its users is meant. Fits a signal's value.
@@ -58,6 +59,8 @@ pub struct Record {
     jitter: AtomicU64,
     /// When, on the thread's CPU clock, the timer was last meant to expire.
     timer_due_ns: AtomicU64,
+    /// Which request the thread works for.
+    context: Context,
 }
 
 impl Record {
@@ -72,6 +75,7 @@ impl Record {
         self.stack_end.store(stack_end, Ordering::Relaxed);
         self.cpu_seen_ns.store(cpu_seen_ns, Ordering::Relaxed);
         self.timer.store(0, Ordering::Relaxed);
+        self.context.reset();
         self.generation.store(next, Ordering::Release);
         next
     }
@@ -90,6 +94,15 @@ impl Record {
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Which request the thread works for.
+    ///
+    /// # Signal safety
+    /// Forms a reference.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
     }
 
     /// Whether the record belongs to that thread, in that life.

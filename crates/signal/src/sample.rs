@@ -4,6 +4,7 @@ use model::EndReason;
 use model::limits::STACK_COPY_WORDS;
 
 use crate::arch::Registers;
+use crate::context::SpanContext;
 use crate::frames::Frames;
 use crate::record::ThreadRef;
 use crate::walk::{Bounds, Guess, Start};
@@ -83,6 +84,8 @@ pub struct Sample {
     pub time_ns: u64,
     /// Processor time since the thread's last kept sample, in nanoseconds.
     pub cpu_ns: u64,
+    /// Which request it worked for.
+    pub context: SpanContext,
     /// Why the walk ended.
     pub end: EndReason,
     /// Whether frames were walked by a guess, since no rule was known yet; `copy` holds then.
@@ -104,6 +107,7 @@ impl Default for Sample {
             overruns: 0,
             time_ns: 0,
             cpu_ns: 0,
+            context: SpanContext::default(),
             end: EndReason::Root,
             guessed: false,
             frames: Frames::default(),
