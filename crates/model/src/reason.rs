@@ -34,11 +34,14 @@ pub enum Loss {
     SignalTaken,
     /// Too many events waited for the collector; what the event carried is lost.
     EventsFull,
+    /// Too many spans or sets of labels in a period; the sample has its stack and its values, and
+    /// not its span.
+    SpansFull,
 }
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -53,6 +56,7 @@ impl Loss {
         Self::WriteFailed,
         Self::SignalTaken,
         Self::EventsFull,
+        Self::SpansFull,
     ];
 
     /// The counter's name in a profile and in tables.
@@ -73,6 +77,7 @@ impl Loss {
             Self::WriteFailed => "write_failed",
             Self::SignalTaken => "signal_taken",
             Self::EventsFull => "events_full",
+            Self::SpansFull => "spans_full",
         }
     }
 }
