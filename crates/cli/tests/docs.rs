@@ -41,6 +41,8 @@ fn limits_that_are_told_are_the_limits() {
     for (text, number, words) in [
         (&losses, model::limits::THREADS_MAX, "more than 65,536 threads"),
         (&losses, model::limits::STACKS_MAX, "more than 200,000 different stacks"),
+        (&losses, model::limits::SPANS_MAX, "more than 100,000 different spans"),
+        (&losses, model::limits::LABEL_SETS_MAX, "more than 10,000 sets of labels"),
         (&ends, model::limits::FRAMES_MAX, "more than 512 frames"),
         (&none, model::limits::UNWRITTEN_PROFILES_MAX, "up to 8 profiles"),
     ] {

@@ -153,7 +153,7 @@ fn stacks(samples: &[(&[&str], Option<ThreadState>, u64)]) -> Vec<u8> {
             None => (values.count, values.cpu_ns) = (1, ms * MS),
             Some(_) => values.wall_ns = ms * MS,
         }
-        let key = profile::SampleKey { stack, thread, state: *state };
+        let key = profile::SampleKey { stack, thread, state: *state, span: None, labels: 0 };
         assert_eq!(aggregate.add(&key, values), profile::Added::Kept);
     }
     let taken = aggregate.take(profile::Period::default());
@@ -261,7 +261,13 @@ fn names_in_files_do_not_speak_to_the_terminal() {
     let mut aggregate = profile::Aggregate::default();
     let frame = aggregate.synthetic_frame("\x1b]0;owned\x07\nnew line");
     let stack = aggregate.stack([frame]);
-    let key = profile::SampleKey { stack, thread: profile::ThreadKey::NONE, state: None };
+    let key = profile::SampleKey {
+        stack,
+        thread: profile::ThreadKey::NONE,
+        state: None,
+        span: None,
+        labels: 0,
+    };
     let _ = aggregate.add(&key, profile::Values { count: 1, cpu_ns: 5, wall_ns: 0 });
     let taken = aggregate.take(profile::Period::default());
     dir.write("a.pb.gz", &profile::pprof::write(&taken.profile, Vec::new()).unwrap());

@@ -393,7 +393,7 @@ impl Accounts {
         if values == Values::default() {
             return;
         }
-        let key = SampleKey { stack, thread, state: Some(state) };
+        let key = SampleKey { stack, thread, state: Some(state), span: None, labels: 0 };
         if let Added::Lost(loss) = self.aggregate.add(&key, values) {
             self.shared.count(loss);
         }

@@ -48,6 +48,22 @@ pub const UNWIND_ROWS_MAX: usize = 1 << 24;
 pub const SYMBOL_BYTES_MAX: usize = 128 << 20;
 /// Bytes of one managed method's code that are decoded for its unwind rows.
 pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
+/// Distinct spans of a period that samples can belong to: at one sample a request, of 1,600
+/// requests a second for a minute.
+pub const SPANS_MAX: usize = 100_000;
+/// Distinct endpoints of a period. A service that names its routes has some hundreds; one that
+/// takes paths with ids in them for names makes new ones for ever.
+pub const ENDPOINTS_MAX: usize = 2_000;
+/// An endpoint's name in bytes, UTF-8; longer ones are cut.
+pub const ENDPOINT_BYTES_MAX: usize = 256;
+/// Sets of labels that a program can make.
+pub const LABEL_SETS_MAX: usize = 10_000;
+/// Labels of one set.
+pub const LABELS_MAX: usize = 10;
+/// A label's name in bytes, UTF-8; longer ones are cut.
+pub const LABEL_NAME_BYTES_MAX: usize = 64;
+/// A label's value in bytes, UTF-8; longer ones are cut.
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
 
 const _: () = assert!(ROOT_FRAMES_MAX < FRAMES_MAX, "a truncated stack must keep leaf frames too");
 const _: () = assert!(RING_SLOTS.is_power_of_two(), "the ring masks its positions");

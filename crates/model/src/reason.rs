@@ -34,6 +34,9 @@ pub enum Loss {
     SignalTaken,
     /// Too many events waited for the collector; what the event carried is lost.
     EventsFull,
+    /// Too many spans or sets of labels in a period; the sample has its stack and its values, and
+    /// not its span.
+    SpansFull,
     /// A sample came while its thread's context was being written: it has no span and no labels.
     ContextBusy,
     /// Too many requests were under way; what is told of another is lost.
@@ -42,7 +45,7 @@ pub enum Loss {
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -57,6 +60,7 @@ impl Loss {
         Self::WriteFailed,
         Self::SignalTaken,
         Self::EventsFull,
+        Self::SpansFull,
         Self::ContextBusy,
         Self::RequestsFull,
     ];
@@ -79,6 +83,7 @@ impl Loss {
             Self::WriteFailed => "write_failed",
             Self::SignalTaken => "signal_taken",
             Self::EventsFull => "events_full",
+            Self::SpansFull => "spans_full",
             Self::ContextBusy => "context_busy",
             Self::RequestsFull => "requests_full",
         }

@@ -1,4 +1,4 @@
-//! Where samples add up: by stack, thread and state, with a bound on everything.
+//! Where samples add up: by stack, thread, state, span and labels, with a bound on everything.
 //!
 //! Ids stay valid over [`Aggregate::take`] until it says [`Ids::Reset`], which it does when more
 //! than half of a bound is used. An id from before is noticed (ids carry the epoch they belong to)
@@ -10,9 +10,12 @@ use rustc_hash::FxBuildHasher;
 
 use crate::bounds::Limits;
 use crate::compact::Compactor;
+use crate::endpoints::Endpoints;
 use crate::index::{FrameIndex, FunctionIndex, ModuleIndex, StackIndex, StringIndex};
 use crate::interned::Interned;
+use crate::labels::{LabelSets, UsedSet};
 use crate::profile::{Function, Location, Module, Period, Profile, StackNode, Values};
+use crate::span::{SpanIds, SpanKey, SpanNumber, Spans};
 use crate::strings::Strings;
 
 /// The frame for values whose stack had no place.
@@ -23,6 +26,8 @@ const FRAMES_OVER_LIMIT: &str = "[functions over the limit]";
 const FORGOTTEN: &str = "[forgotten frame]";
 /// The frame of a stack that has none.
 const NO_FRAMES: &str = "[no frames]";
+/// The endpoint that stands for those which had no place.
+const OTHER_ENDPOINTS: &str = "[other endpoints]";
 
 /// A module of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +96,7 @@ pub struct Frame<'a> {
     pub line: Option<u32>,
 }
 
-/// What samples are added up by. A label for spans will be one more field.
+/// What samples are added up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SampleKey {
     /// The stack.
@@ -100,15 +105,19 @@ pub struct SampleKey {
     pub thread: ThreadKey,
     /// What it was doing; `None` for CPU samples.
     pub state: Option<ThreadState>,
+    /// The span it worked for, if any.
+    pub span: Option<SpanIds>,
+    /// The caller's number of its set of labels, 0 for none: see [`Aggregate::labels`].
+    pub labels: u64,
 }
 
-/// Whether a sample kept its stack. Its values are in the totals either way.
+/// Whether a sample kept its stack and its span. Its values are in the totals either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a loss has to be counted"]
 pub enum Added {
     /// As given.
     Kept,
-    /// The values went to a synthetic frame, for this reason.
+    /// The values went to a synthetic frame, or lost their span, for this reason.
     Lost(Loss),
 }
 
@@ -139,6 +148,15 @@ pub(crate) struct Key {
     pub(crate) stack: StackIndex,
     pub(crate) thread: ThreadKey,
     pub(crate) state: Option<ThreadState>,
+    pub(crate) span: Option<SpanNumber>,
+    pub(crate) labels: Option<UsedSet>,
+}
+
+impl Key {
+    /// Of a stack, and nothing else known.
+    pub(crate) fn of_stack(stack: StackIndex) -> Self {
+        Self { stack, thread: ThreadKey::NONE, state: None, span: None, labels: None }
+    }
 }
 
 #[derive(Debug)]
@@ -155,6 +173,7 @@ struct Preset {
     forgotten: FrameIndex,
     no_frames: FrameIndex,
     over_limit_stack: StackIndex,
+    other_endpoints: StringIndex,
 }
 
 /// Samples of the current period, and the tables they refer to.
@@ -173,6 +192,9 @@ pub struct Aggregate {
     pub(crate) values: Vec<Values>,
     /// Values that had no place in `keys` even without their stack.
     pub(crate) homeless: Values,
+    pub(crate) spans: Spans,
+    pub(crate) label_sets: LabelSets,
+    pub(crate) endpoints: Endpoints,
     names: HashMap<ThreadKey, ThreadName, FxBuildHasher>,
     frames_over_limit: u64,
     /// Frames of the stack at hand, root first; kept for its memory.
@@ -198,6 +220,7 @@ impl Aggregate {
                 forgotten: FrameIndex::new(0),
                 no_frames: FrameIndex::new(0),
                 over_limit_stack: StackIndex::new(0),
+                other_endpoints: StringIndex::EMPTY,
             },
             strings: Strings::new(limits.string_bytes),
             modules: Interned::new(limits.functions),
@@ -207,12 +230,23 @@ impl Aggregate {
             keys: Interned::new(limits.samples),
             values: Vec::new(),
             homeless: Values::default(),
+            spans: Spans::new(limits.spans),
+            label_sets: LabelSets::new(&limits),
+            endpoints: Endpoints::new(limits.endpoints, StringIndex::EMPTY),
             names: HashMap::with_hasher(FxBuildHasher),
             frames_over_limit: 0,
             path: Vec::new(),
         };
         aggregate.preset();
         aggregate
+    }
+
+    /// The same, but ids of spans stay out of its profiles, for privacy; their endpoints and labels
+    /// stay in. Samples that differ in ids only are then one.
+    #[must_use]
+    pub fn without_span_ids(mut self) -> Self {
+        self.spans.with_ids = false;
+        self
     }
 
     /// Interns what must have a place however full the tables get later.
@@ -227,6 +261,9 @@ impl Aggregate {
         let node = self.stacks.intern(StackNode { parent: None, frame });
         self.preset.over_limit_stack = StackIndex::new(node.unwrap_or(0));
         self.frames_over_limit = 0;
+        let other = self.strings.intern(OTHER_ENDPOINTS).unwrap_or(StringIndex::EMPTY);
+        self.preset.other_endpoints = other;
+        self.endpoints.clear(other);
     }
 
     fn synthetic(&mut self, name: &str) -> FrameIndex {
@@ -335,7 +372,22 @@ impl Aggregate {
         } else {
             self.stack_index(std::iter::once(self.preset.forgotten))
         };
-        self.add_key(Key { stack, thread: key.thread, state: key.state }, values)
+        let mut is_whole = true;
+        let span = key.span.and_then(|ids| {
+            let span = self.spans.intern(SpanKey { ids, endpoint: StringIndex::EMPTY });
+            is_whole &= span.is_some();
+            span
+        });
+        let labels = (key.labels != 0).then_some(key.labels).and_then(|number| {
+            let labels = self.label_sets.intern(number);
+            is_whole &= labels.is_some();
+            labels
+        });
+        let key = Key { stack, thread: key.thread, state: key.state, span, labels };
+        match self.add_key(key, values) {
+            Added::Kept if !is_whole => Added::Lost(Loss::SpansFull),
+            added => added,
+        }
     }
 
     pub(crate) fn add_key(&mut self, key: Key, values: Values) -> Added {
@@ -344,7 +396,11 @@ impl Aggregate {
             let kept = key.stack != over_limit;
             return if kept { Added::Kept } else { Added::Lost(Loss::AggregateFull) };
         }
-        if !self.put(Key { stack: over_limit, ..key }, values) {
+        // What finds no place with its span may find one without: that of samples outside of spans.
+        let outside = Key { span: None, labels: None, ..key };
+        let is_put =
+            self.put(outside, values) || self.put(Key { stack: over_limit, ..outside }, values);
+        if !is_put {
             self.homeless.add(values);
         }
         Added::Lost(Loss::AggregateFull)
@@ -376,6 +432,43 @@ impl Aggregate {
         }
     }
 
+    /// Says what a set of labels holds, as names and values. It is kept over periods, and a set
+    /// that is known stays as it is; samples may come before. Over the bounds a set is left out,
+    /// and its samples have no labels.
+    pub fn labels(&mut self, number: u64, pairs: &[(&str, &str)]) {
+        self.label_sets.learn(number, pairs);
+    }
+
+    /// Whether samples of this period have a span with this local root.
+    #[must_use]
+    pub fn has_root(&self, local_root_span_id: u64) -> bool {
+        self.spans.has_root(local_root_span_id)
+    }
+
+    /// Sets the endpoint of all samples of the period whose span has this local root, also of those
+    /// that are still to come. The last one counts. Without such a sample it does nothing: ask
+    /// [`Aggregate::has_root`].
+    pub fn endpoint(&mut self, local_root_span_id: u64, name: &str) {
+        if self.has_root(local_root_span_id) {
+            let name = self.endpoint_name(name);
+            self.spans.set_endpoint(local_root_span_id, name);
+        }
+    }
+
+    /// Counts a request that ended in this period.
+    pub fn request(&mut self, endpoint: &str, duration_ns: u64) {
+        let name = self.endpoint_name(endpoint);
+        self.endpoints.add(name, 1, duration_ns);
+    }
+
+    fn endpoint_name(&mut self, name: &str) -> StringIndex {
+        match self.strings.intern(cut_to(name, limits::ENDPOINT_BYTES_MAX)) {
+            Some(StringIndex::EMPTY) => StringIndex::EMPTY,
+            Some(name) => self.endpoints.name(name),
+            None => self.preset.other_endpoints,
+        }
+    }
+
     /// Frames that had no place in this period.
     #[cfg(feature = "read")]
     pub(crate) fn frames_over_limit(&self) -> u64 {
@@ -394,18 +487,17 @@ impl Aggregate {
     /// Bytes in use by the tables, roughly: for the profiler's own memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        fn table<T: Copy + Eq + std::hash::Hash>(table: &Interned<T>) -> usize {
-            // A position in the hash table is four bytes, one of control, and a third is spare.
-            table.len().saturating_mul(size_of::<T>().saturating_add(7))
-        }
         [
             self.strings.bytes(),
             self.strings.len().saturating_mul(11),
-            table(&self.modules),
-            table(&self.functions),
-            table(&self.frames),
-            table(&self.stacks),
-            table(&self.keys),
+            self.modules.bytes(),
+            self.functions.bytes(),
+            self.frames.bytes(),
+            self.stacks.bytes(),
+            self.keys.bytes(),
+            self.spans.bytes(),
+            self.label_sets.bytes(),
+            self.endpoints.bytes(),
             self.values.len().saturating_mul(size_of::<Values>()),
         ]
         .iter()
@@ -419,6 +511,9 @@ impl Aggregate {
         self.keys.clear();
         self.values.clear();
         self.homeless = Values::default();
+        self.spans.clear();
+        self.label_sets.clear();
+        self.endpoints.clear(self.preset.other_endpoints);
         self.names.retain(|_, thread| !thread.ended);
         let ids = if self.is_half_full() { self.reset() } else { Ids::Kept };
         Taken { profile, ids, frames_over_limit }

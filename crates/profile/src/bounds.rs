@@ -7,7 +7,7 @@ use model::limits;
 pub struct Limits {
     /// Nodes of the stack tree. A node is a distinct stack, since every node is a path to the root.
     pub stacks: usize,
-    /// Distinct (stack, thread, state) in one period.
+    /// Distinct (stack, thread, state, span, labels) in one period.
     pub samples: usize,
     /// Distinct functions, and distinct modules.
     pub functions: usize,
@@ -19,10 +19,20 @@ pub struct Limits {
     pub depth: usize,
     /// Threads whose names are kept.
     pub threads: usize,
+    /// Distinct spans in one period. Samples of further ones have none.
+    pub spans: usize,
+    /// Sets of labels. Samples with further ones have none.
+    pub label_sets: usize,
+    /// Labels of all sets together.
+    pub labels: usize,
+    /// Bytes of all labels' distinct names and values together.
+    pub label_bytes: usize,
+    /// Distinct endpoints in one period. Further ones become `[other endpoints]`.
+    pub endpoints: usize,
 }
 
 impl Limits {
-    /// For the host: a few MiB in practice; with every bound reached 60 MiB, and as much again
+    /// For the host: a few MiB in practice; with every bound reached 80 MiB, and as much again
     /// for a finished profile until it is written.
     pub const HOST: Self = Self {
         stacks: limits::STACKS_MAX,
@@ -35,6 +45,12 @@ impl Limits {
         // One more than the walker keeps, for its end frame.
         depth: limits::FRAMES_MAX.saturating_add(1),
         threads: limits::THREADS_MAX,
+        spans: limits::SPANS_MAX,
+        label_sets: limits::LABEL_SETS_MAX,
+        labels: limits::LABEL_SETS_MAX.saturating_mul(limits::LABELS_MAX),
+        // Names and values that repeat count once; LABEL_SETS_MAX of the longest would be 32 MiB.
+        label_bytes: 8 << 20,
+        endpoints: limits::ENDPOINTS_MAX,
     };
 
     /// For readers, which merge many files in a process of their own.
@@ -46,5 +62,10 @@ impl Limits {
         string_bytes: 512 << 20,
         depth: 1 << 16,
         threads: 1 << 20,
+        spans: 8 << 20,
+        label_sets: 4 << 20,
+        labels: 16 << 20,
+        label_bytes: 256 << 20,
+        endpoints: 1 << 20,
     };
 }

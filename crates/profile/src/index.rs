@@ -47,6 +47,15 @@ index!(
     StackIndex
 );
 
+index!(
+    /// A span.
+    SpanIndex
+);
+index!(
+    /// A set of labels.
+    LabelsIndex
+);
+
 impl StringIndex {
     /// The empty string, always the table's first.
     pub const EMPTY: Self = Self(0);

@@ -55,6 +55,12 @@ impl<T: Copy + Eq + Hash> Interned<T> {
         self.items.len()
     }
 
+    /// Bytes in use, roughly: a position in the hash table is four bytes, one of control, and a
+    /// third is spare.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len().saturating_mul(size_of::<T>().saturating_add(7))
+    }
+
     /// Whether more than half of the bound is used.
     pub(crate) fn is_half_full(&self) -> bool {
         self.items.len() > self.items_max / 2

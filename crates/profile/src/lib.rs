@@ -1,8 +1,8 @@
 //! The aggregate of samples, and the format that goes out and comes in.
 //!
-//! [`Aggregate`] adds samples up by stack, thread and state; [`Aggregate::take`] gives a finished
-//! [`Profile`], which [`pprof::write`] turns into a gzipped pprof file. With feature `read`,
-//! `read::decode` turns a file back into a [`Profile`] and `read::merge` adds several up.
+//! [`Aggregate`] adds samples up by stack, thread, state and span; [`Aggregate::take`] gives a
+//! finished [`Profile`], which [`pprof::write`] turns into a gzipped pprof file. With feature
+//! `read`, `read::decode` turns a file back into a [`Profile`] and `read::merge` adds several up.
 //!
 //! This crate lives in the host: no I/O of its own, no clock, no panic. Everything is bounded by
 //! [`Limits`], and what is over a bound is counted and stays visible as a synthetic frame.
@@ -13,15 +13,18 @@ mod aggregate;
 mod bounds;
 mod compact;
 mod counts;
+mod endpoints;
 mod file_name;
 mod index;
 mod interned;
 mod kind;
+mod labels;
 pub mod pprof;
 mod profile;
 #[cfg(feature = "read")]
 pub mod read;
 mod report;
+mod span;
 mod strings;
 mod wire;
 
@@ -32,8 +35,14 @@ pub use aggregate::{
 pub use bounds::Limits;
 pub use counts::{EndCounts, LossCounts};
 pub use file_name::{FileName, file_name, service_part};
-pub use index::{FrameIndex, FunctionIndex, ModuleIndex, StackIndex, StringIndex};
+pub use index::{
+    FrameIndex, FunctionIndex, LabelsIndex, ModuleIndex, SpanIndex, StackIndex, StringIndex,
+};
 pub use kind::{kind_from_name, kind_name};
-pub use profile::{Function, Location, Module, Period, Profile, Sample, StackNode, Thread, Values};
+pub use profile::{
+    Endpoint, Function, Label, Location, Module, Period, Profile, Sample, Span, StackNode, Thread,
+    Values,
+};
 pub use report::{ReportError, SelfReport};
+pub use span::SpanIds;
 pub use strings::Strings;

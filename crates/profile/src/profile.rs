@@ -2,8 +2,11 @@
 
 use model::{FrameKind, ThreadState};
 
-use crate::index::{FrameIndex, FunctionIndex, ModuleIndex, StackIndex, StringIndex};
+use crate::index::{
+    FrameIndex, FunctionIndex, LabelsIndex, ModuleIndex, SpanIndex, StackIndex, StringIndex,
+};
 use crate::report::SelfReport;
+use crate::span::SpanIds;
 use crate::strings::Strings;
 
 /// When a profile was taken, and how often samples were.
@@ -94,7 +97,36 @@ pub struct Thread {
     pub name: StringIndex,
 }
 
-/// What was added up for one stack of one thread in one state.
+/// A span that samples belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Its ids; all 0 where they are left out.
+    pub ids: SpanIds,
+    /// The endpoint of its request; empty if unknown.
+    pub endpoint: StringIndex,
+}
+
+/// A label that the program gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Label {
+    /// Its name.
+    pub name: StringIndex,
+    /// Its value, may be empty.
+    pub value: StringIndex,
+}
+
+/// The requests of an endpoint that ended in the period, sampled or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The endpoint, such as `GET /orders/{id}`.
+    pub name: StringIndex,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Their nanoseconds from begin to end, all together.
+    pub duration_ns: u64,
+}
+
+/// What was added up for one stack of one thread in one state, for one span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The leaf node of its stack.
@@ -103,6 +135,10 @@ pub struct Sample {
     pub thread: Option<Thread>,
     /// What the thread was doing; only wall samples know.
     pub state: Option<ThreadState>,
+    /// The span it worked for, if any.
+    pub span: Option<SpanIndex>,
+    /// The program's labels, if any.
+    pub labels: Option<LabelsIndex>,
     /// The sums.
     pub values: Values,
 }
@@ -124,6 +160,12 @@ pub struct Profile {
     pub stacks: Vec<StackNode>,
     /// All samples.
     pub samples: Vec<Sample>,
+    /// All spans.
+    pub spans: Vec<Span>,
+    /// All sets of labels, each sorted by name and none empty.
+    pub labels: Vec<Vec<Label>>,
+    /// The endpoints of which requests ended.
+    pub endpoints: Vec<Endpoint>,
     /// The profiler's own numbers; `None` in files that others wrote and in merged profiles.
     pub report: Option<SelfReport>,
 }
@@ -157,6 +199,19 @@ impl Profile {
     #[must_use]
     pub fn module_of(&self, frame: FrameIndex) -> Option<&Module> {
         self.modules.get(self.frames.get(frame.get())?.module?.get())
+    }
+
+    /// The span of a sample.
+    #[must_use]
+    pub fn span_of(&self, sample: &Sample) -> Option<&Span> {
+        self.spans.get(sample.span?.get())
+    }
+
+    /// The program's labels of a sample, as names and values.
+    pub fn labels_of(&self, sample: &Sample) -> impl Iterator<Item = (&str, &str)> + '_ {
+        let labels = sample.labels.and_then(|labels| self.labels.get(labels.get()));
+        let labels = labels.map(Vec::as_slice).unwrap_or_default();
+        labels.iter().map(|label| (self.text(label.name), self.text(label.value)))
     }
 
     /// All samples together.

@@ -27,7 +27,7 @@ fn stack(aggregate: &mut Aggregate, names: &[&str]) -> StackId {
 }
 
 fn cpu(stack: StackId) -> SampleKey {
-    SampleKey { stack, thread: THREAD, state: None }
+    SampleKey { stack, thread: THREAD, state: None, span: None, labels: 0 }
 }
 
 fn ns(cpu_ns: u64) -> Values {
@@ -166,6 +166,11 @@ fn tiny_bounds_do_not_break() {
             string_bytes: n,
             depth: n,
             threads: n,
+            spans: n,
+            label_sets: n,
+            labels: n,
+            label_bytes: n,
+            endpoints: n,
         };
         let mut aggregate = Aggregate::new(limits);
         for _ in 0..3 {

@@ -158,7 +158,10 @@ pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
     ];
     for (frames, state, values) in samples {
         let stack = aggregate.stack(frames.iter().copied());
-        assert_eq!(aggregate.add(&SampleKey { stack, thread, state }, values), Added::Kept);
+        assert_eq!(
+            aggregate.add(&SampleKey { stack, thread, state, span: None, labels: 0 }, values),
+            Added::Kept
+        );
     }
     let period = Period {
         start_unix_ns: 1_790_000_000 * 1000 * MS,

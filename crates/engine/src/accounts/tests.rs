@@ -259,7 +259,8 @@ fn handlers_and_nameless_functions_are_shown_once() {
     let mut expect = |frames: &[u64], gap: Option<usize>, expected: &[&str]| {
         let walked = Walked { frames: frames.into(), gap, end: EndReason::Root };
         let id = books.accounts.intern(&walked);
-        let key = SampleKey { stack: id, thread: ThreadKey::NONE, state: None };
+        let key =
+            SampleKey { stack: id, thread: ThreadKey::NONE, state: None, span: None, labels: 0 };
         assert_eq!(
             books.accounts.aggregate.add(&key, Values { count: 1, ..Values::default() }),
             Added::Kept

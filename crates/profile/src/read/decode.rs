@@ -184,7 +184,10 @@ impl<'a> Decoder<'a> {
         let parts = &self.parts;
         let stack = self.aggregate.stack_index(parts.frames.iter().copied());
         let thread = self.threads.key(parts.thread_id, &parts.thread_name, &mut self.aggregate);
-        match self.aggregate.add_key(Key { stack, thread, state: parts.state }, values) {
+        match self
+            .aggregate
+            .add_key(Key { thread, state: parts.state, ..Key::of_stack(stack) }, values)
+        {
             Added::Kept => Ok(()),
             Added::Lost(_) => Err(DecodeError::TooMany { what: "stacks or samples" }),
         }

@@ -43,8 +43,8 @@ impl Merger {
                 self.threads.key(thread.tid, name, &mut self.aggregate)
             });
             // The loss is in the profile, as the frame that says so.
-            let _ =
-                self.aggregate.add_key(Key { stack, thread, state: sample.state }, sample.values);
+            let key = Key { thread, state: sample.state, ..Key::of_stack(stack) };
+            let _ = self.aggregate.add_key(key, sample.values);
         }
     }
 

@@ -45,7 +45,10 @@ pub fn add(
         .collect();
     let stack = aggregate.stack(ids);
     let values = Values { count, cpu_ns: cpu_ms * MS, wall_ns: wall_ms * MS };
-    assert_eq!(aggregate.add(&SampleKey { stack, thread, state }, values), Added::Kept);
+    assert_eq!(
+        aggregate.add(&SampleKey { stack, thread, state, span: None, labels: 0 }, values),
+        Added::Kept
+    );
 }
 
 /// A profile with one of everything.
