@@ -33,7 +33,7 @@ impl Agent {
         self.running.get().map(|running| running.clr.info())
     }
 
-    fn profiler(&self) -> Option<&Profiler> {
+    pub fn profiler(&self) -> Option<&Profiler> {
         self.running.get().map(|running| &running.profiler)
     }
 }

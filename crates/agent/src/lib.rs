@@ -5,6 +5,7 @@ mod names;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod runtime;
+mod spans;
 
 use std::ffi::c_void;
 use std::panic::catch_unwind;

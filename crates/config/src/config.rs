@@ -79,6 +79,12 @@ pub struct Config {
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
     pub wall_threads: u32,
+    /// Whether samples are labelled with the request that they belong to.
+    pub spans: bool,
+    /// Threads with a span that are looked at in one tick besides the others.
+    pub span_threads: u32,
+    /// Whether profiles have the ids of spans and traces, besides endpoints.
+    pub span_ids: bool,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -131,6 +137,9 @@ impl Config {
             wall_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,
+            spans: true,
+            span_threads: 0,
+            span_ids: true,
             log: LogLevel::Warn,
             log_file: None,
         }

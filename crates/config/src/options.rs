@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 12] = [
+pub static OPTIONS: [Opt; 15] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -128,6 +128,37 @@ pub static OPTIONS: [Opt; 12] = [
         default_words: "",
         kind: Kind::Count { min: 1, max: 64, store: |config, value| config.wall_threads = value },
         help: "Threads that the wall sampler looks at in one tick, in turn.",
+    },
+    Opt {
+        var: "CORPROF_SPANS",
+        aliases: &[],
+        flag: Some("spans"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.spans = value },
+        help: "Whether samples are labelled with the request that they belong to: its endpoint, \
+               its trace and its span. It needs `Corprof.Spans.dll` in the program, which \
+               `corprof run` and `corprof env` see to.",
+    },
+    Opt {
+        var: "CORPROF_SPAN_THREADS",
+        aliases: &[],
+        flag: Some("span-threads"),
+        default: "10",
+        default_words: "",
+        kind: Kind::Count { min: 0, max: 64, store: |config, value| config.span_threads = value },
+        help: "Threads at work for a request that the wall sampler looks at in one tick, besides \
+               those of `CORPROF_WALL_THREADS`: short requests would be over before their turn.",
+    },
+    Opt {
+        var: "CORPROF_SPAN_IDS",
+        aliases: &[],
+        flag: Some("span-ids"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.span_ids = value },
+        help: "Whether profiles have the ids of traces and spans. With false they have the names \
+               of endpoints only, and are smaller.",
     },
     Opt {
         var: "CORPROF_LOG",
