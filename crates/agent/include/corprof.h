@@ -49,7 +49,9 @@ typedef struct corprof_context {
     uint8_t span_id[8];
     /* 1 if trace_id and span_id hold a span. */
     uint8_t valid;
-    uint8_t reserved_otel;
+    /* The W3C's trace flags; may stay 0. */
+    uint8_t trace_flags;
+    /* Attributes, as OpenTelemetry has them; none: 0. */
     uint16_t attributes_size;
     uint8_t attributes[4];
 } corprof_context;

@@ -4,6 +4,7 @@ mod agent;
 mod names;
 #[cfg(feature = "oracle")]
 mod oracle;
+mod otel;
 mod runtime;
 mod spans;
 

@@ -85,6 +85,8 @@ pub struct Config {
     pub span_threads: u32,
     /// Whether profiles have the ids of spans and traces, besides endpoints.
     pub span_ids: bool,
+    /// Whether OpenTelemetry's thread and process contexts are published.
+    pub otel_context: bool,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -140,6 +142,7 @@ impl Config {
             spans: true,
             span_threads: 0,
             span_ids: true,
+            otel_context: false,
             log: LogLevel::Warn,
             log_file: None,
         }

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 15] = [
+pub static OPTIONS: [Opt; 16] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -159,6 +159,17 @@ pub static OPTIONS: [Opt; 15] = [
         kind: Kind::Switch { store: |config, value| config.span_ids = value },
         help: "Whether profiles have the ids of traces and spans. With false they have the names \
                of endpoints only, and are smaller.",
+    },
+    Opt {
+        var: "CORPROF_OTEL_CONTEXT",
+        aliases: &[],
+        flag: Some("otel-context"),
+        default: "false",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.otel_context = value },
+        help: "Whether threads' spans are published for other agents too, as OpenTelemetry's \
+               thread context (`otel_thread_ctx_v1`) and process context (`OTEL_CTX`). Both are \
+               drafts of its specification. On x86-64 only.",
     },
     Opt {
         var: "CORPROF_LOG",

@@ -29,6 +29,7 @@ fn nothing_set_is_all_defaults() {
         spans: true,
         span_threads: 10,
         span_ids: true,
+        otel_context: false,
         log: LogLevel::Warn,
         log_file: None,
     };
@@ -52,6 +53,7 @@ fn every_option_can_be_set() {
         ("CORPROF_SPANS", "false"),
         ("CORPROF_SPAN_THREADS", "0"),
         ("CORPROF_SPAN_IDS", "no"),
+        ("CORPROF_OTEL_CONTEXT", "on"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
     ]);
@@ -70,6 +72,7 @@ fn every_option_can_be_set() {
         spans: false,
         span_threads: 0,
         span_ids: false,
+        otel_context: true,
         log: LogLevel::Debug,
         log_file: Some(PathBuf::from("log")),
     };
