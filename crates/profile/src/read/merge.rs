@@ -12,7 +12,8 @@ use crate::span::{SpanKey, SpanNumber};
 /// Adds profiles up, one after the other, so that not all have to be in memory.
 ///
 /// What is equal in all parts becomes one: functions by name and file, threads by number and
-/// name. Where one profile knows the endpoint of a local root span, its samples in all others have it too.
+/// name. Where one profile knows the endpoint of a local root span, the samples of all others have
+/// it too.
 #[derive(Debug)]
 pub struct Merger {
     aggregate: Aggregate,
