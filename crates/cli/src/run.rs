@@ -191,13 +191,13 @@ fn finish(
             if ended.cut_off_by().is_some() {
                 warn(how);
             }
-            write_json(Path::new(target), folder, &loaded, view, ended)
+            write_json(Path::new(target), folder, &loaded, &view, ended)
         }
-        None => write_tables(folder, &loaded, view, &how),
+        None => write_tables(folder, &loaded, &view, &how),
     }
 }
 
-fn write_tables(folder: &Path, loaded: &Loaded, view: View, how: &str) -> Result<(), Failure> {
+fn write_tables(folder: &Path, loaded: &Loaded, view: &View, how: &str) -> Result<(), Failure> {
     let mut err = anstream::stderr().lock();
     let width = table::width(&std::io::stderr());
     writeln!(err, "\n{}\n", table::hanging("corprof: ", how, width))?;
@@ -212,7 +212,7 @@ fn write_json(
     target: &Path,
     folder: &Path,
     loaded: &Loaded,
-    view: View,
+    view: &View,
     ended: &Ended,
 ) -> Result<(), Failure> {
     let mut map = report::json(loaded, view);
