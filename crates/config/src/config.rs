@@ -79,6 +79,8 @@ pub struct Config {
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
     pub wall_threads: u32,
+    /// Whether samples are labelled with the request they work for.
+    pub spans: bool,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -131,6 +133,7 @@ impl Config {
             wall_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,
+            spans: true,
             log: LogLevel::Warn,
             log_file: None,
         }

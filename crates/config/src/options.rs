@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 12] = [
+pub static OPTIONS: [Opt; 13] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -128,6 +128,17 @@ pub static OPTIONS: [Opt; 12] = [
         default_words: "",
         kind: Kind::Count { min: 1, max: 64, store: |config, value| config.wall_threads = value },
         help: "Threads that the wall sampler looks at in one tick, in turn.",
+    },
+    Opt {
+        var: "CORPROF_SPANS",
+        aliases: &[],
+        flag: Some("spans"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.spans = value },
+        help: "Whether samples are labelled with the request they work for: its trace, its span, \
+               its endpoint, and the program's own labels. It takes the startup hook \
+               `Corprof.Spans.dll`, which `corprof run` names to .NET if it lies beside the agent.",
     },
     Opt {
         var: "CORPROF_LOG",

@@ -26,6 +26,7 @@ fn nothing_set_is_all_defaults() {
         wall_enabled: true,
         wall_interval: Duration::from_millis(10),
         wall_threads: 5,
+        spans: true,
         log: LogLevel::Warn,
         log_file: None,
     };
@@ -46,6 +47,7 @@ fn every_option_can_be_set() {
         ("CORPROF_WALL_ENABLED", "off"),
         ("CORPROF_WALL_INTERVAL", "1500us"),
         ("CORPROF_WALL_THREADS", "64"),
+        ("CORPROF_SPANS", "off"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
     ]);
@@ -61,6 +63,7 @@ fn every_option_can_be_set() {
         wall_enabled: false,
         wall_interval: Duration::from_micros(1500),
         wall_threads: 64,
+        spans: false,
         log: LogLevel::Debug,
         log_file: Some(PathBuf::from("log")),
     };
