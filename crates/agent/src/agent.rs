@@ -7,6 +7,7 @@ use clr::{EventMask, Events, FunctionId, HResult, Info, ModuleId, ThreadId};
 use config::Config;
 use engine::{Event, Log, ManagedId, ModuleKey, Profiler};
 
+use crate::otel;
 use crate::runtime::Clr;
 
 #[cfg(not(feature = "oracle"))]
@@ -22,9 +23,11 @@ pub struct Agent {
     running: OnceLock<Running>,
 }
 
-struct Running {
-    profiler: Profiler,
+pub struct Running {
+    pub profiler: Profiler,
     clr: Arc<Clr>,
+    /// Whether OpenTelemetry's contexts are published.
+    pub otel: bool,
 }
 
 impl Agent {
@@ -34,7 +37,12 @@ impl Agent {
     }
 
     fn profiler(&self) -> Option<&Profiler> {
-        self.running.get().map(|running| &running.profiler)
+        self.running().map(|running| &running.profiler)
+    }
+
+    /// What runs, once it has started.
+    pub fn running(&self) -> Option<&Running> {
+        self.running.get()
     }
 }
 
@@ -54,12 +62,14 @@ impl Events for Agent {
             return Err(HResult::CANCEL_ACTIVATION);
         }
         let clr = Arc::new(Clr::new(info));
+        let (wants_otel, service) = (config.otel_context && config.spans, config.service.clone());
         let started = start(config, &clr, log.clone());
         let profiler = started.map_err(|reason| {
             log.error(&format!("not profiling: {reason}. The application runs on without it."));
             HResult::CANCEL_ACTIVATION
         })?;
-        let running = Running { profiler, clr };
+        let otel = wants_otel && publish_process_context(&service, &log);
+        let running = Running { profiler, clr, otel };
         // A second runtime in one process asks again; the first keeps the profiler.
         if let Err(second) = self.running.set(running) {
             second.profiler.stop();
@@ -122,6 +132,15 @@ impl Agent {
         running.clr.wait_for_look_up();
         running.profiler.inbox().post(Event::Unloaded { module });
     }
+}
+
+/// Announces the threads' contexts to other agents; returns whether that could be done.
+fn publish_process_context(service: &str, log: &Log) -> bool {
+    let published = sys::process_context::publish(&otel::process_context(service));
+    if let Err(error) = &published {
+        log.warn(&format!("OpenTelemetry's process context could not be published: {error}"));
+    }
+    published.is_ok()
 }
 
 /// Starts the profiler, and then the callbacks that feed it.

@@ -4,7 +4,9 @@ mod agent;
 mod names;
 #[cfg(feature = "oracle")]
 mod oracle;
+mod otel;
 mod runtime;
+mod spans;
 
 use std::ffi::c_void;
 use std::panic::catch_unwind;

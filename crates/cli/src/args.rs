@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use clap::{
     ValueEnum,
 };
 use config::{Kind, OPTIONS, Opt};
-use model::ThreadState;
+
+use crate::filters::Filters;
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -71,7 +73,7 @@ fn with_suggestion(mut error: clap::Error, command: &clap::Command) -> clap::Err
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success; also if the reader of the output went away
-  1    a file or folder could not be read or written (the message says which)
+  1    a file or folder could not be read or written, or nothing fits the filters (the message says)
   2    the command line makes no sense
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
   125  the program was not started: no usable agent, no output folder
@@ -167,6 +169,10 @@ What says nothing about the program is left out, unless --all is given: wall tim
 wait for work, the frames below a thread's first method, and the methods that only pass work on
 (pool, tasks, async). A wait is charged to the method that waits, not to the system call.
 
+Of a program that tells the profiler about its requests there is a table of endpoints too: how many
+requests ended, and of one of them the CPU time, the time from begin to end, and the time that
+threads spent on it, waits on them included.
+
 A folder stands for the profiles (*.pb.gz) in it. All files are merged. A file that can't be read
 is named on standard error and passed over, and the exit code is then 1.";
 
@@ -176,6 +182,9 @@ Examples:
   corprof top a.pb.gz b.pb.gz --by thread
   corprof top profiles/ --sort total --value wall --limit 50 --all
   corprof top profiles/ --state lock
+  corprof top profiles/ --by endpoint
+  corprof top profiles/ --endpoint 'GET /orders/*' --label tenant=acme
+  corprof top profiles/ --span 4bf92f3577b34da6a3ce929d0e0e4736
   corprof top profiles/ --json | jq '.rows[0]'";
 
 /// `corprof top`.
@@ -185,8 +194,9 @@ pub struct TopArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// What a row is
-    #[arg(long, value_enum, default_value_t = By::Function)]
+    /// What a row is: function, thread, state (what threads were doing; wall time), module,
+    /// endpoint, span, or label:NAME (the values of a label of the program)
+    #[arg(long, value_name = "WHAT", default_value_t = By::Function, value_parser = by)]
     pub by: By,
 
     /// Rows of each table
@@ -201,11 +211,6 @@ pub struct TopArgs {
     #[arg(long, value_enum)]
     pub value: Option<Clock>,
 
-    /// Only wall time in this state, or in one of these (with commas): lock, io, sleeping, waiting,
-    /// runnable, running
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
-    pub state: Vec<ThreadState>,
-
     /// Everything as in the files: also waits for work, thread starts and task plumbing
     #[arg(long)]
     pub all: bool,
@@ -213,6 +218,10 @@ pub struct TopArgs {
     /// JSON on standard output; times are nanoseconds, and everything is in it as with --all
     #[arg(long)]
     pub json: bool,
+
+    /// Which samples are looked at.
+    #[command(flatten)]
+    pub filters: Filters,
 }
 
 const ENV_LONG: &str = "\
@@ -254,7 +263,7 @@ pub struct EnvArgs {
 }
 
 /// What a row of a table is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     /// A function
     Function,
@@ -264,6 +273,36 @@ pub enum By {
     State,
     /// An assembly or a native library
     Module,
+    /// An endpoint, as requests go to
+    Endpoint,
+    /// A span of a trace
+    Span,
+    /// A value of the label with this name
+    Label(String),
+}
+
+/// As it is typed.
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Function => f.write_str("function"),
+            Self::Thread => f.write_str("thread"),
+            Self::State => f.write_str("state"),
+            Self::Module => f.write_str("module"),
+            Self::Endpoint => f.write_str("endpoint"),
+            Self::Span => f.write_str("span"),
+            Self::Label(name) => write!(f, "label:{name}"),
+        }
+    }
+}
+
+fn by(text: &str) -> Result<By, String> {
+    let plain = [By::Function, By::Thread, By::State, By::Module, By::Endpoint, By::Span];
+    let names = || plain.clone().map(|by| by.to_string()).join(", ");
+    let label = text.strip_prefix("label:").filter(|name| !name.is_empty());
+    let label = label.map(|name| By::Label(name.to_owned()));
+    let found = plain.iter().find(|by| by.to_string() == text).cloned().or(label);
+    found.ok_or_else(|| format!("none of {}, label:NAME", names()))
 }
 
 /// What a table is sorted by.
@@ -373,12 +412,6 @@ fn has_unit(text: &str) -> Result<(), String> {
     Err(format!(
         "without a unit {text} means {text}ms; write {text}s, or {text}ms if you mean that"
     ))
-}
-
-fn state(text: &str) -> Result<ThreadState, String> {
-    let names = || ThreadState::ALL.map(ThreadState::name).join(", ");
-    let found = ThreadState::ALL.into_iter().find(|state| state.name() == text);
-    found.ok_or_else(|| format!("none of {}", names()))
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {

@@ -122,11 +122,11 @@ impl<'a> Focus<'a> {
     }
 }
 
-/// Wall time of threads that waited for work.
-pub fn left_out_ns(profile: &Profile) -> u64 {
+/// Wall time of threads that waited for work, in these samples.
+pub fn left_out_ns<'a>(profile: &Profile, samples: impl Iterator<Item = &'a Sample>) -> u64 {
     let mut focus = Focus::new(profile, Scope::Work);
     let left_out = |sample: &Sample| sample.values.wall_ns - focus.see(sample).values.wall_ns;
-    profile.samples.iter().map(left_out).fold(0, u64::saturating_add)
+    samples.map(left_out).fold(0, u64::saturating_add)
 }
 
 fn is_blocked(state: Option<ThreadState>) -> bool {

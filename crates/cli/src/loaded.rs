@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use profile::read::{Decoded, Merger};
-use profile::{FileName, Profile, SelfReport, Values};
+use profile::{Endpoint, FileName, Profile, SelfReport, Values};
 
+use crate::endpoints;
+use crate::filters::Filters;
 use crate::focus;
 
 /// A process of which there are profiles.
@@ -16,7 +18,7 @@ pub struct Process {
     pub pid: u64,
     /// Profiles of it.
     pub files: usize,
-    /// What they add up to.
+    /// What they add up to, as far as it is looked at.
     pub values: Values,
     /// The part of the wall time in which threads waited for work.
     pub left_out_ns: u64,
@@ -41,6 +43,19 @@ impl Loaded {
         self.processes.iter().map(|process| process.pid).collect()
     }
 
+    /// Leaves only what is looked at. It is done here and not file by file, since one file may know
+    /// the endpoint of another's samples.
+    pub fn filter(&mut self, filters: &Filters) {
+        let profile = &mut self.profile;
+        let mut samples = std::mem::take(&mut profile.samples);
+        samples.retain(|sample| filters.keeps(profile, sample));
+        profile.samples = samples;
+        let mut requests = std::mem::take(&mut profile.endpoints);
+        let name = |endpoint: &Endpoint| endpoints::or_none(profile.text(endpoint.name));
+        requests.retain(|endpoint| filters.keeps_requests(name(endpoint)));
+        profile.endpoints = requests;
+    }
+
     /// The profiler's numbers of all processes; `None` if no file has any.
     pub fn report(&self) -> Option<SelfReport> {
         let mut reports = self.processes.iter().filter_map(|process| process.report.as_ref());
@@ -58,12 +73,18 @@ impl Loaded {
 /// Reads one file after the other, so that not all have to be in memory.
 #[derive(Debug, Default)]
 pub struct Loader {
+    filters: Filters,
     merger: Merger,
     processes: Vec<Process>,
     files: Vec<PathBuf>,
 }
 
 impl Loader {
+    /// Reads for somebody who looks at a part only: the totals of processes are of that.
+    pub fn new(filters: Filters) -> Self {
+        Self { filters, ..Self::default() }
+    }
+
     /// Adds what a file holds.
     pub fn add(&mut self, path: &Path, decoded: &Decoded) {
         let profile = &decoded.profile;
@@ -75,10 +96,16 @@ impl Loader {
             (None, Some(named)) => (named.service.to_owned(), u64::from(named.pid)),
             (None, None) => (name.to_string(), 0),
         };
+        // An endpoint that only a later file knows is missing here; all others are right.
+        let filters = &self.filters;
+        let kept = profile.samples.iter().filter(|sample| filters.keeps(profile, sample));
+        let left_out_ns = focus::left_out_ns(profile, kept.clone());
+        let mut values = Values::default();
+        kept.for_each(|sample| values.add(sample.values));
         let process = self.process(service, pid);
         process.files += 1;
-        process.values.add(profile.total());
-        process.left_out_ns = process.left_out_ns.saturating_add(focus::left_out_ns(profile));
+        process.values.add(values);
+        process.left_out_ns = process.left_out_ns.saturating_add(left_out_ns);
         match (&mut process.report, report) {
             (Some(sum), Some(report)) => sum.merge(report),
             (sum, Some(report)) => *sum = Some(report.clone()),
@@ -109,7 +136,7 @@ impl Loader {
         self.files.is_empty()
     }
 
-    /// The sum of all.
+    /// The sum of all, not filtered yet.
     pub fn finish(self) -> Loaded {
         Loaded { profile: self.merger.finish(), processes: self.processes, files: self.files }
     }

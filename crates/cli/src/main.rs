@@ -4,9 +4,11 @@
 mod agent;
 mod args;
 mod child;
+mod endpoints;
 mod env;
 mod failure;
 mod files;
+mod filters;
 mod focus;
 mod folder;
 mod loaded;

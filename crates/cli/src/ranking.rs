@@ -1,15 +1,16 @@
-//! Who used the time: rows by function, thread, state or module.
+//! Who used the time: rows by function, thread, state, module, endpoint, span or label.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use model::ThreadState;
-use profile::{FrameIndex, Profile, Sample, StringIndex, Values};
+use profile::{FrameIndex, Profile, Sample, SpanIds, StringIndex, Values};
 
 use crate::args::{By, Clock, Sort};
+use crate::endpoints;
 use crate::focus::{Focus, Scope};
 
-/// A row: a function, a thread, a state or a module.
+/// A row: a function, a thread, a state, and whatever else rows can be of.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// What it is.
@@ -57,7 +58,7 @@ impl Row {
 
 /// All rows of a profile, in no order; a thread with the number of one of the processes is its main
 /// one.
-pub fn rows(profile: &Profile, by: By, scope: Scope, pids: &[u64]) -> Vec<Row> {
+pub fn rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64]) -> Vec<Row> {
     let focus = Focus::new(profile, scope);
     match by {
         By::Function => by_frame(profile, focus, |frame| {
@@ -79,6 +80,28 @@ pub fn rows(profile: &Profile, by: By, scope: Scope, pids: &[u64]) -> Vec<Row> {
         By::State => by_sample(profile, focus, |sample| {
             sample.state.map_or("[CPU samples]", ThreadState::name).to_owned()
         }),
+        By::Endpoint => {
+            by_sample(profile, focus, |sample| endpoints::name_of(profile, sample).to_owned())
+        }
+        By::Span => by_sample(profile, focus, |sample| span_name(profile, sample)),
+        By::Label(name) => by_sample(profile, focus, |sample| {
+            let value = profile.labels_of(sample).find(|(other, _)| other == name);
+            match value {
+                Some((_, "")) => "[empty]".to_owned(),
+                Some((_, value)) => value.to_owned(),
+                None => format!("[no {name}]"),
+            }
+        }),
+    }
+}
+
+/// A span's id and its request's endpoint.
+fn span_name(profile: &Profile, sample: &Sample) -> String {
+    let endpoint = endpoints::name_of(profile, sample);
+    match profile.span_of(sample) {
+        Some(span) if span.ids == SpanIds::NONE => format!("[no id]  {endpoint}"),
+        Some(span) => format!("{:016x}  {endpoint}", span.ids.span_id),
+        None => endpoint.to_owned(),
     }
 }
 

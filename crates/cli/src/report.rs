@@ -8,6 +8,7 @@ use profile::{Profile, SelfReport, Values};
 use serde_json::{Map, Value, json};
 
 use crate::args::{By, Clock, Sort};
+use crate::endpoints;
 use crate::focus::{Focus, Scope};
 use crate::loaded::{Loaded, Process};
 use crate::ranking::{self, Row};
@@ -16,9 +17,11 @@ use crate::units::{count, difference, memory, percent, share, time};
 
 /// Processes that are listed; the rest is counted.
 const PROCESSES_SHOWN: usize = 20;
+/// Endpoints that are listed where they are not what was asked for.
+const ENDPOINTS_SHOWN: usize = 10;
 
 /// What to show.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// What a row is.
     pub by: By,
@@ -30,7 +33,7 @@ pub struct View {
     pub limit: usize,
     /// How much is shown.
     pub scope: Scope,
-    /// Whether only samples of some states were read, so that nothing can be compared with them.
+    /// Whether only some samples are looked at, so that nothing can be compared with them.
     pub is_filtered: bool,
 }
 
@@ -41,11 +44,25 @@ impl View {
 }
 
 /// The tables, for a terminal of that width or for a pipe.
-pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
-    let total = Sums::of(&loaded.profile, view.scope).total;
-    let mut rows = ranking::rows(&loaded.profile, view.by, view.scope, &loaded.pids());
+pub fn tables(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
+    let profile = &loaded.profile;
+    let total = Sums::of(profile, view.scope).total;
+    let requests = |limit| endpoints::table(profile, (view.scope, view.clock(total)), limit, width);
+    match view.by {
+        By::Endpoint => requests(view.limit),
+        By::Function if endpoints::are_known(profile) => {
+            let requests = requests(view.limit.min(ENDPOINTS_SHOWN));
+            format!("{}\nrequests by endpoint\n{requests}", rankings(loaded, view, total, width))
+        }
+        _ => rankings(loaded, view, total, width),
+    }
+}
+
+/// The tables of who used the time, in one order or both.
+fn rankings(loaded: &Loaded, view: &View, total: Values, width: Option<u16>) -> String {
+    let mut rows = ranking::rows(&loaded.profile, &view.by, view.scope, &loaded.pids());
     let mut text = String::new();
-    let own_is_total = matches!(view.by, By::Thread | By::State);
+    let own_is_total = !matches!(view.by, By::Function | By::Module);
     let sorts: &[Sort] = match view.sort {
         _ if own_is_total => &[Sort::Own],
         Some(Sort::Own) => &[Sort::Own],
@@ -60,7 +77,7 @@ pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
         let has_states = *sort == Sort::Own
             && view.by != By::State
             && shown.iter().any(|row| row.waits_in().is_some());
-        let line = |row: &&Row| line(row, *sort, view.by, total, has_states);
+        let line = |row: &&Row| line(row, *sort, &view.by, total, has_states);
         let lines: Vec<_> = shown.iter().map(line).collect();
         if !text.is_empty() {
             text.push('\n');
@@ -72,7 +89,7 @@ pub fn tables(loaded: &Loaded, view: View, width: Option<u16>) -> String {
         if has_states {
             headings.push("state");
         }
-        text.push_str(&table::render(&headings, name_of_rows(view.by), &lines, width));
+        text.push_str(&table::render(&headings, &name_of_rows(&view.by), &lines, width));
         if all > view.limit {
             let _ = writeln!(text, "and {} more", count(all - view.limit, "row"));
         }
@@ -99,16 +116,14 @@ fn headings(sort: Sort, own_is_total: bool) -> [&'static str; 4] {
     }
 }
 
-fn name_of_rows(by: By) -> &'static str {
+fn name_of_rows(by: &By) -> String {
     match by {
-        By::Function => "function",
-        By::Thread => "thread",
-        By::State => "state",
-        By::Module => "module",
+        By::Label(name) => name.clone(),
+        by => by.to_string(),
     }
 }
 
-fn line(row: &Row, sort: Sort, by: By, total: Values, has_states: bool) -> Line {
+fn line(row: &Row, sort: Sort, by: &By, total: Values, has_states: bool) -> Line {
     let values = selected(row, sort);
     let mut numbers = vec![
         time(values.cpu_ns),
@@ -119,7 +134,7 @@ fn line(row: &Row, sort: Sort, by: By, total: Values, has_states: bool) -> Line 
     if has_states {
         numbers.push(row.waits_in().map_or("", ThreadState::name).to_owned());
     }
-    let note = if by == By::Function { note(row) } else { String::new() };
+    let note = if *by == By::Function { note(row) } else { String::new() };
     Line { numbers, name: row.name.clone(), note }
 }
 
@@ -182,7 +197,7 @@ impl Sums {
 }
 
 /// Totals, cost, losses and processes, a line each.
-pub fn numbers(loaded: &Loaded, view: View, width: Option<u16>) -> String {
+pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
     let sums = Sums::of(&loaded.profile, view.scope);
     let total = sums.total;
     let (cpu, wall) = (time(total.cpu_ns), time(total.wall_ns));
@@ -276,21 +291,22 @@ fn processes(processes: &[Process], scope: Scope) -> String {
 }
 
 /// Everything as JSON, whatever the view leaves out; times in nanoseconds.
-pub fn json(loaded: &Loaded, view: View) -> Map<String, Value> {
+pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, view.by, Scope::All, &loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, &view.by, Scope::All, &loaded.pids());
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();
     let files: Vec<_> = loaded.files.iter().map(|file| file.to_string_lossy()).collect();
     let period = loaded.profile.period;
     let mut map = Map::new();
-    map.insert("by".into(), json!(format!("{:?}", view.by).to_lowercase()));
+    map.insert("by".into(), json!(view.by.to_string()));
     map.insert("total".into(), json_values(total));
     map.insert("wall_by_state".into(), json_states(&loaded.profile));
     map.insert("start_unix_ns".into(), json!(period.start_unix_ns));
     map.insert("duration_ns".into(), json!(period.duration_ns));
     map.insert("rows".into(), json!(rows));
+    map.insert("endpoints".into(), endpoints::json(&loaded.profile, view.clock(total)));
     map.insert(
         "profiler".into(),
         loaded.report().map_or(Value::Null, |report| json_report(&report)),

@@ -209,16 +209,16 @@ fn finish(
             if ended.cut_off_by().is_some() {
                 warn(how);
             }
-            write_json(Path::new(target), folder, &loaded, view, ended)
+            write_json(Path::new(target), folder, &loaded, &view, ended)
         }
-        None => write_tables(folder, &loaded, view, &how, hint),
+        None => write_tables(folder, &loaded, &view, &how, hint),
     }
 }
 
 fn write_tables(
     folder: &Path,
     loaded: &Loaded,
-    view: View,
+    view: &View,
     how: &str,
     hint: Option<&str>,
 ) -> Result<(), Failure> {
@@ -239,7 +239,7 @@ fn write_json(
     target: &Path,
     folder: &Path,
     loaded: &Loaded,
-    view: View,
+    view: &View,
     ended: &Ended,
 ) -> Result<(), Failure> {
     let mut map = report::json(loaded, view);

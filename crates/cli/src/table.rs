@@ -114,7 +114,7 @@ fn label(name: &str, note: &str, room: Option<usize>) -> String {
 }
 
 /// A text without control characters: a name in somebody's file must not speak to the terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 

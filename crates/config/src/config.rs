@@ -79,8 +79,14 @@ pub struct Config {
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
     pub wall_threads: u32,
-    /// Whether samples are labelled with the request they work for.
+    /// Whether samples are labelled with the request that they belong to.
     pub spans: bool,
+    /// Threads with a span that are looked at in one tick besides the others.
+    pub span_threads: u32,
+    /// Whether profiles have the ids of spans and traces, besides endpoints.
+    pub span_ids: bool,
+    /// Whether OpenTelemetry's thread and process contexts are published.
+    pub otel_context: bool,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -134,6 +140,9 @@ impl Config {
             wall_interval: Duration::ZERO,
             wall_threads: 0,
             spans: true,
+            span_threads: 0,
+            span_ids: true,
+            otel_context: false,
             log: LogLevel::Warn,
             log_file: None,
         }

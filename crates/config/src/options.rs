@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 13] = [
+pub static OPTIONS: [Opt; 16] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -136,9 +136,40 @@ pub static OPTIONS: [Opt; 13] = [
         default: "true",
         default_words: "",
         kind: Kind::Switch { store: |config, value| config.spans = value },
-        help: "Whether samples are labelled with the request they work for: its trace, its span, \
-               its endpoint, and the program's own labels. It takes the startup hook \
-               `Corprof.Spans.dll`, which `corprof run` names to .NET if it lies beside the agent.",
+        help: "Whether samples are labelled with the request that they belong to: its endpoint, \
+               its trace and its span. It needs `Corprof.Spans.dll` in the program, which \
+               `corprof run` and `corprof env` see to.",
+    },
+    Opt {
+        var: "CORPROF_SPAN_THREADS",
+        aliases: &[],
+        flag: Some("span-threads"),
+        default: "10",
+        default_words: "",
+        kind: Kind::Count { min: 0, max: 64, store: |config, value| config.span_threads = value },
+        help: "Threads at work for a request that the wall sampler looks at in one tick, besides \
+               those of `CORPROF_WALL_THREADS`: short requests would be over before their turn.",
+    },
+    Opt {
+        var: "CORPROF_SPAN_IDS",
+        aliases: &[],
+        flag: Some("span-ids"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.span_ids = value },
+        help: "Whether profiles have the ids of traces and spans. With false they have the names \
+               of endpoints only, and are smaller.",
+    },
+    Opt {
+        var: "CORPROF_OTEL_CONTEXT",
+        aliases: &[],
+        flag: Some("otel-context"),
+        default: "false",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.otel_context = value },
+        help: "Whether threads' spans are published for other agents too, as OpenTelemetry's \
+               thread context (`otel_thread_ctx_v1`) and process context (`OTEL_CTX`). Both are \
+               drafts of its specification. On x86-64 only.",
     },
     Opt {
         var: "CORPROF_LOG",

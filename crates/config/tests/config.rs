@@ -27,6 +27,9 @@ fn nothing_set_is_all_defaults() {
         wall_interval: Duration::from_millis(10),
         wall_threads: 5,
         spans: true,
+        span_threads: 10,
+        span_ids: true,
+        otel_context: false,
         log: LogLevel::Warn,
         log_file: None,
     };
@@ -47,7 +50,10 @@ fn every_option_can_be_set() {
         ("CORPROF_WALL_ENABLED", "off"),
         ("CORPROF_WALL_INTERVAL", "1500us"),
         ("CORPROF_WALL_THREADS", "64"),
-        ("CORPROF_SPANS", "off"),
+        ("CORPROF_SPANS", "false"),
+        ("CORPROF_SPAN_THREADS", "0"),
+        ("CORPROF_SPAN_IDS", "no"),
+        ("CORPROF_OTEL_CONTEXT", "on"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
     ]);
@@ -64,6 +70,9 @@ fn every_option_can_be_set() {
         wall_interval: Duration::from_micros(1500),
         wall_threads: 64,
         spans: false,
+        span_threads: 0,
+        span_ids: false,
+        otel_context: true,
         log: LogLevel::Debug,
         log_file: Some(PathBuf::from("log")),
     };

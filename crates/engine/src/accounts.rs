@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use model::{EndReason, Loss, ThreadState};
 use profile::{
-    Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, StackId, ThreadKey,
-    Values,
+    Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
+    ThreadKey, Values,
 };
 use rustc_hash::FxHashMap;
+use signal::context::SpanContext;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use signal::sample::{Sample, StackCopy};
+use sys::clock;
 
 use crate::event::{BlockedStack, Event};
+use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
 use crate::waits;
 
@@ -34,6 +37,22 @@ struct Place {
     /// Its id; `None` after the aggregate's tables were emptied.
     id: Option<StackId>,
     state: ThreadState,
+    /// Which request the thread worked for.
+    context: SpanContext,
+}
+
+/// Who is charged.
+#[derive(Clone, Copy, Debug)]
+struct Payer {
+    thread: ThreadKey,
+    context: SpanContext,
+}
+
+impl Payer {
+    /// A thread that worked for no request, as far as is known.
+    fn only(thread: ThreadKey) -> Self {
+        Self { thread, context: SpanContext::default() }
+    }
 }
 
 /// What is known of a thread.
@@ -70,6 +89,8 @@ pub struct Wanted {
     pub cpu: bool,
     /// Wall time.
     pub wall: bool,
+    /// The ids of spans; endpoints are there all the same.
+    pub span_ids: bool,
 }
 
 /// All accounts, and the aggregate that they are kept in.
@@ -79,6 +100,7 @@ pub struct Accounts {
     symbolizer: Symbolizer,
     aggregate: Aggregate,
     threads: FxHashMap<ThreadRef, Account>,
+    requests: Requests,
     unsampled: FrameId,
     ends: EndCounts,
     managed_cpu_ns: u64,
@@ -96,6 +118,9 @@ impl Accounts {
         #[cfg(feature = "oracle")] oracle: crate::oracle::Oracle,
     ) -> Self {
         let mut aggregate = Aggregate::default();
+        if !wanted.span_ids {
+            aggregate = aggregate.without_span_ids();
+        }
         let unsampled = aggregate.synthetic_frame(UNSAMPLED);
         let threads = FxHashMap::default();
         let ends = EndCounts::default();
@@ -105,6 +130,7 @@ impl Accounts {
             symbolizer,
             aggregate,
             threads,
+            requests: Requests::default(),
             unsampled,
             ends,
             managed_cpu_ns: 0,
@@ -116,12 +142,14 @@ impl Accounts {
     /// Learns what has been seen, and notices modules that come and go.
     pub fn refresh(&mut self) {
         self.symbolizer.refresh();
+        self.requests.pass(clock::monotonic_ns(), &mut self.aggregate);
     }
 
     /// Bytes held, roughly.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.aggregate.bytes().saturating_add(self.symbolizer.bytes())
+        let bytes = self.aggregate.bytes().saturating_add(self.symbolizer.bytes());
+        bytes.saturating_add(self.requests.bytes())
     }
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
@@ -131,15 +159,16 @@ impl Accounts {
         self.ask_oracle(sample, &walked);
         self.ends.add(walked.end, 1);
         let id = self.intern(&walked);
-        let place = Place { walked, id: Some(id), state: ThreadState::Running };
+        let context = sample.context;
+        let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
         self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
         account.ran = Some(place);
-        let key = account.key;
+        let payer = Payer { thread: account.key, context };
         let early = std::mem::take(&mut account.early);
         for (state, values) in early.into_iter().chain([(ThreadState::Running, values)]) {
-            self.add(key, id, state, values);
+            self.add(payer, id, state, values);
         }
     }
 
@@ -200,6 +229,19 @@ impl Accounts {
             Event::Delayed { thread, wall_ns } => self.delayed(thread, wall_ns),
             Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
+            Event::Endpoint { number, name } => self.requests.name(number, name),
+            Event::Labels { number, pairs } => {
+                let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                self.aggregate.labels(number, &pairs);
+            }
+            Event::Request { root, endpoint } => {
+                if let Err(loss) = self.requests.told(root, endpoint) {
+                    self.shared.count(loss);
+                }
+            }
+            Event::RequestEnded { root, duration_ns } => {
+                self.requests.ended(root, duration_ns, &mut self.aggregate);
+            }
             Event::Settled { .. } => {}
         }
     }
@@ -207,6 +249,7 @@ impl Accounts {
     /// Ends the period: its profile, its walks' ends, and its threads' CPU time.
     pub fn take(&mut self, period: Period) -> (Profile, EndCounts, u64) {
         self.symbolizer.forget_stubs();
+        self.requests.settle(&mut self.aggregate);
         let mut threads = std::mem::take(&mut self.threads);
         threads.values_mut().for_each(|account| self.settle_early(account));
         threads.retain(|_, account| account.started);
@@ -264,7 +307,7 @@ impl Accounts {
         let state = waits::state(stack.call, waits);
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
-        let place = Place { walked, id, state };
+        let place = Place { walked, id, state, context: stack.context };
         account.blocked = Some(place);
         self.settle_late(&mut account);
         self.threads.insert(thread, account);
@@ -303,7 +346,8 @@ impl Accounts {
         match &mut account.blocked {
             Some(place) => {
                 let id = self.place_id(place);
-                self.add(account.key, id, ThreadState::Runnable, values);
+                let payer = Payer { thread: account.key, context: place.context };
+                self.add(payer, id, ThreadState::Runnable, values);
             }
             None => self.add_unsampled(account.key, ThreadState::Runnable, values),
         }
@@ -318,9 +362,9 @@ impl Accounts {
             Some(mut place) => {
                 let (id, state) = (self.place_id(&mut place), place.state);
                 let Some(account) = self.threads.get_mut(&thread) else { return };
+                let payer = Payer { thread: account.key, context: place.context };
                 account.blocked = Some(place);
-                let key = account.key;
-                self.add(key, id, state, values);
+                self.add(payer, id, state, values);
             }
             None => self.charge_ran(thread, ThreadState::Waiting, values),
         }
@@ -338,10 +382,11 @@ impl Accounts {
         match account.ran.clone() {
             Some(mut place) => {
                 let id = self.place_id(&mut place);
+                let payer = Payer { thread: key, context: place.context };
                 if let Some(account) = self.threads.get_mut(&thread) {
                     account.ran = Some(place);
                 }
-                self.add(key, id, state, values);
+                self.add(payer, id, state, values);
             }
             None => account.put_off(state, values),
         }
@@ -361,7 +406,8 @@ impl Accounts {
             match account.ran.as_mut().or(account.blocked.as_mut()) {
                 Some(place) => {
                     let id = self.place_id(place);
-                    self.add(account.key, id, state, values);
+                    let payer = Payer { thread: account.key, context: place.context };
+                    self.add(payer, id, state, values);
                 }
                 None => self.add_unsampled(account.key, state, values),
             }
@@ -380,11 +426,11 @@ impl Accounts {
 
     fn add_unsampled(&mut self, thread: ThreadKey, state: ThreadState, values: Values) {
         let stack = self.aggregate.stack([self.unsampled]);
-        self.add(thread, stack, state, values);
+        self.add(Payer::only(thread), stack, state, values);
     }
 
-    fn add(&mut self, thread: ThreadKey, stack: StackId, state: ThreadState, values: Values) {
-        let Wanted { cpu, wall } = self.wanted;
+    fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
+        let Wanted { cpu, wall, .. } = self.wanted;
         let values = Values {
             count: if cpu { values.count } else { 0 },
             cpu_ns: if cpu { values.cpu_ns } else { 0 },
@@ -393,7 +439,10 @@ impl Accounts {
         if values == Values::default() {
             return;
         }
-        let key = SampleKey { stack, thread, state: Some(state), span: None, labels: 0 };
+        let SpanContext { trace_id, span_id, local_root_span_id, labels } = payer.context;
+        let span = SpanIds { trace_id, span_id, local_root_span_id };
+        let span = (span_id != 0).then_some(span);
+        let key = SampleKey { stack, thread: payer.thread, state: Some(state), span, labels };
         if let Added::Lost(loss) = self.aggregate.add(&key, values) {
             self.shared.count(loss);
         }

@@ -1,8 +1,9 @@
 //! Reads a blocked thread's stack without disturbing it: where it stands from `/proc`, its stack's
 //! memory through the kernel, then its CPU clock once more, which tells whether it has moved.
 
-use model::EndReason;
+use model::{EndReason, Loss};
 use signal::arch::Registers;
+use signal::context::SpanContext;
 use signal::frames::Frames;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
@@ -74,6 +75,11 @@ impl BlockedReader {
             EndReason::OutsideStack if unreadable => EndReason::Unreadable,
             end => end,
         };
+        // It stands still, so what it says of itself does; unless it stands in a write.
+        let context = record.context().read().unwrap_or_else(|| {
+            self.shared.count(Loss::ContextBusy);
+            SpanContext::default()
+        });
         // A thread that has not used a nanosecond since before its place was read has not moved.
         if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
@@ -89,6 +95,7 @@ impl BlockedReader {
             frames,
             gap,
             end,
+            context,
             call,
             copy,
             #[cfg(feature = "oracle")]

@@ -236,7 +236,7 @@ mod tests {
     fn what_was_taken_for_a_wait_is_handed_back_as_far_as_it_is_owed() {
         for (owed_ms, mistaken_ms) in [(0, 0), (3, 3), (50, 5)] {
             let found =
-                fresh().split(passed(4, 9, true, false), stat(114, 11), owed_ms * MS, || Some(5));
+                fresh().split(passed(4, 9, true, false), stat(114, 11), owed_ms * MS, || Some(6));
             assert_eq!(found, split([0, 9 + mistaken_ms, 0, mistaken_ms]), "{owed_ms} ms owed");
         }
     }

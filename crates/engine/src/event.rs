@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::EndReason;
+use signal::context::SpanContext;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
 use sys::clock::monotonic_ns;
@@ -26,6 +27,8 @@ pub struct BlockedStack {
     pub gap: Option<usize>,
     /// Why the walk ended.
     pub end: EndReason,
+    /// Which request it works for.
+    pub context: SpanContext,
     /// The system call that it is blocked in, by the kernel's number.
     pub call: Option<u32>,
     /// The top of the stack's memory, if frames had to be guessed.
@@ -97,6 +100,34 @@ pub enum Event {
     Unloaded {
         /// Which.
         module: ModuleKey,
+    },
+    /// An endpoint's name has got a number.
+    Endpoint {
+        /// The number, from 1 on.
+        number: u32,
+        /// The name.
+        name: Box<str>,
+    },
+    /// A set of labels has got a number.
+    Labels {
+        /// The number, from 1 on.
+        number: u64,
+        /// Names and values.
+        pairs: Box<[(String, String)]>,
+    },
+    /// A request is for an endpoint.
+    Request {
+        /// Its local root span.
+        root: u64,
+        /// The endpoint's number.
+        endpoint: u32,
+    },
+    /// A request is over.
+    RequestEnded {
+        /// Its local root span.
+        root: u64,
+        /// How long it took, in nanoseconds.
+        duration_ns: u64,
     },
     /// All wall time up to now has been charged, as asked by the request of that number.
     Settled {
@@ -176,6 +207,7 @@ mod tests {
             frames: Box::default(),
             gap: None,
             end: EndReason::Root,
+            context: SpanContext::default(),
             call: None,
             copy: None,
             #[cfg(feature = "oracle")]

@@ -1,8 +1,9 @@
 //! The profiler without a runtime: who is sampled, how, what for, and where it goes.
 //!
 //! In the order of the data: `registry` (threads) → `cpu`, `wall` (samplers; `ticker` is their
-//! beat, `blocked` reads a waiting thread) → `event` and the signal crate's ring → `collector` →
-//! `accounts` (who is charged), `symbolizer` (names, by `methods`) → `output`. `profiler` puts
+//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays) → `event` and the
+//! signal crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint),
+//! `symbolizer` (names, by `methods`) → `output`. `spans` is what tracers call. `profiler` puts
 //! them together. What is asked of the runtime is the trait in `runtime`.
 
 mod accounts;
@@ -21,7 +22,9 @@ mod output;
 mod profiler;
 mod publish;
 mod registry;
+mod requests;
 mod runtime;
+mod spans;
 mod symbolizer;
 mod ticker;
 mod waits;
@@ -32,3 +35,4 @@ pub use log::Log;
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};
 pub use runtime::{Code, MethodName, ModuleKey, Runtime};
+pub use spans::Spans;

@@ -25,9 +25,10 @@ use crate::log::Log;
 use crate::publish::Publisher;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
+use crate::spans::Spans;
 use crate::symbolizer::Symbolizer;
 use crate::ticker::{Ticker, TickerState};
-use crate::wall::WallSampler;
+use crate::wall::{Beat, WallSampler};
 
 /// The sampling signal: free in CoreCLR, and by its name made for this.
 const SIGNAL: i32 = sys::disposition::PROFILING_SIGNAL;
@@ -68,6 +69,7 @@ pub struct Profiler {
     shared: &'static Shared,
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
+    spans: Spans,
     ticker: Arc<TickerState>,
     collector: Arc<CollectorState>,
     log: Log,
@@ -89,7 +91,11 @@ impl Profiler {
         shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
         install(shared)?;
         let inbox = Arc::new(Inbox::default());
-        let wanted = Wanted { cpu: config.cpu_enabled, wall: config.wall_enabled };
+        let wanted = Wanted {
+            cpu: config.cpu_enabled,
+            wall: config.wall_enabled,
+            span_ids: config.span_ids,
+        };
         // The wall time of running threads is charged by CPU samples.
         let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);
         let cpu = CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone());
@@ -100,6 +106,7 @@ impl Profiler {
             shared,
             registry: Arc::clone(&registry),
             inbox: Arc::clone(&inbox),
+            spans: Spans::new(Arc::clone(&registry), Arc::clone(&inbox), config.spans),
             ticker: Arc::clone(&ticker),
             collector: Arc::clone(&collector),
             log: log.clone(),
@@ -156,15 +163,13 @@ impl Profiler {
     fn spawn_ticker(&self, config: &Config) -> Result<(), StartError> {
         let (shared, inbox) = (self.shared, Arc::clone(&self.inbox));
         let wall_interval_ns = nanos(config.wall_interval);
-        let threads = usize::try_from(config.wall_threads).unwrap_or(1);
+        let beat = Beat {
+            tick_ns: wall_interval_ns,
+            threads: usize::try_from(config.wall_threads).unwrap_or(1),
+            span_threads: usize::try_from(config.span_threads).unwrap_or(0),
+        };
         let wall = config.wall_enabled.then(|| {
-            WallSampler::new(
-                shared,
-                Arc::clone(&self.registry),
-                Arc::clone(&inbox),
-                wall_interval_ns,
-                threads,
-            )
+            WallSampler::new(shared, Arc::clone(&self.registry), Arc::clone(&inbox), beat)
         });
         let ticker = Ticker {
             shared,
@@ -193,6 +198,12 @@ impl Profiler {
         &self.inbox
     }
 
+    /// What tracers may ask and tell.
+    #[must_use]
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
     /// Counts a panic that was caught at the border.
     pub fn panicked(&self) {
         self.shared.count(Loss::CaughtPanic);
@@ -204,6 +215,7 @@ impl Profiler {
         if self.stopped.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.spans.close();
         self.registry.stop();
         self.shared.gate.shut();
         wait(HANDLERS_NS_MAX, || self.shared.gate.inside() == 0);

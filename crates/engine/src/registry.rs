@@ -4,11 +4,13 @@
 //! order: a name may come before its thread. Entries are keyed by the runtime's thread number and
 //! made by whichever callback comes first.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Loss;
 use model::limits::{THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use signal::context::Context;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::{alternate_stack, clock, thread};
@@ -35,6 +37,11 @@ pub enum Change {
         cpu_ns: u64,
         /// Whether it is the scan sampler's.
         scanned: bool,
+    },
+    /// A tracer writes the thread's context from now on.
+    Traced {
+        /// Which.
+        thread: ThreadRef,
     },
     /// A thread is no longer tracked.
     Ended {
@@ -64,6 +71,8 @@ struct Threads {
     entries: FxHashMap<ManagedId, Entry>,
     /// What samples each tracked thread.
     watches: FxHashMap<ThreadRef, Watch>,
+    /// The kernel's ids of threads whose context a tracer writes.
+    traced: FxHashSet<u32>,
     free: Vec<u32>,
     used: u32,
     changes: Vec<Change>,
@@ -125,6 +134,9 @@ impl Registry {
         if known.is_some_and(|known| known.tid == tid) && !learns_stack {
             return;
         }
+        let is_traced = threads.traced.contains(&tid);
+        // What is ended here is taken again just below: a thread that is told of twice keeps its
+        // record, and so the context that a tracer writes to.
         self.end(&mut threads, id);
         let Some(index) = threads.take_index() else {
             self.shared.count(Loss::TooManyThreads);
@@ -145,6 +157,10 @@ impl Registry {
         };
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
+        if is_traced {
+            threads.traced.insert(tid);
+            threads.changes.push(Change::Traced { thread });
+        }
         self.inbox.post(Event::Started { thread, tid });
         let entry = threads.entries.entry(id).or_default();
         if let Some(name) = &entry.name {
@@ -186,6 +202,7 @@ impl Registry {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
         let Some(Tracked { thread, tid }) = tracked else { return };
         let watch = threads.watches.remove(&thread);
+        threads.traced.remove(&tid);
         let Some(record) = self.shared.records.get(thread.index as usize) else { return };
         // In this order: no signal is made any more, those under way are stale, and only then is
         // the rest read, so that no time is counted twice.
@@ -210,6 +227,24 @@ impl Registry {
         if let Some(Watch::Timer(timer)) = self.lock().watches.get_mut(&thread) {
             self.cpu.expire_soon(timer, record);
         }
+    }
+
+    /// The calling thread's context, for a tracer to write to; `None` if the thread isn't tracked.
+    pub fn own_context(&self) -> Option<&'static Context> {
+        let tid = thread::own_id();
+        let place = self.shared.by_tid.get(tid as usize)?;
+        let index = place.load(Ordering::Acquire).checked_sub(1)?;
+        let record = self.shared.records.get(index as usize)?;
+        let mut threads = self.lock();
+        // Under the lock nobody ends it: it is this thread's, or has just been taken from it.
+        if threads.stopped || record.tid() != tid {
+            return None;
+        }
+        if threads.traced.insert(tid) {
+            let thread = ThreadRef { index, generation: record.generation() };
+            threads.changes.push(Change::Traced { thread });
+        }
+        Some(record.context())
     }
 
     /// What has changed since the last call; for the ticker.

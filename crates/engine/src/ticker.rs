@@ -86,6 +86,11 @@ impl Ticker {
                         wall.add(thread, tid, time_ns, cpu_ns);
                     }
                 }
+                Change::Traced { thread } => {
+                    if let Some(wall) = &mut self.wall {
+                        wall.trace(thread);
+                    }
+                }
                 Change::Ended { thread, time_ns, cpu_ns } => {
                     self.scan.remove(thread);
                     match &mut self.wall {

@@ -24,7 +24,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use model::Loss;
-use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
 use rustc_hash::FxHashMap;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
@@ -116,43 +116,50 @@ pub struct WallSampler<K = Linux> {
     kernel: K,
     threads: FxHashMap<ThreadRef, WallThread>,
     due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
-    tick_ns: u64,
-    threads_per_tick: usize,
+    beat: Beat,
     samples: u64,
+    /// Threads whose context a tracer writes, and where the next look at them begins.
+    traced: Vec<ThreadRef>,
+    next_traced: usize,
+}
+
+/// How often the sampler looks, and at how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Beat {
+    /// Between two ticks, in nanoseconds.
+    pub tick_ns: u64,
+    /// Threads that are looked at in a tick, in turn.
+    pub threads: usize,
+    /// And so many more, of those that have a span.
+    pub span_threads: usize,
 }
 
 impl WallSampler {
-    /// A sampler of so many threads a tick.
+    /// A sampler at that beat.
     #[must_use]
     pub fn new(
         shared: &'static Shared,
         registry: Arc<Registry>,
         inbox: Arc<Inbox>,
-        tick_ns: u64,
-        threads_per_tick: usize,
+        beat: Beat,
     ) -> Self {
         let kernel = Linux { reader: BlockedReader::new(shared), registry };
-        Self::over(kernel, shared, inbox, tick_ns, threads_per_tick)
+        Self::over(kernel, shared, inbox, beat)
     }
 }
 
 impl<K: Kernel> WallSampler<K> {
-    fn over(
-        kernel: K,
-        shared: &'static Shared,
-        inbox: Arc<Inbox>,
-        tick_ns: u64,
-        threads_per_tick: usize,
-    ) -> Self {
+    fn over(kernel: K, shared: &'static Shared, inbox: Arc<Inbox>, beat: Beat) -> Self {
         Self {
             shared,
             inbox,
             kernel,
             threads: FxHashMap::default(),
             due: BinaryHeap::new(),
-            tick_ns,
-            threads_per_tick,
+            beat,
             samples: 0,
+            traced: Vec::new(),
+            next_traced: 0,
         }
     }
 
@@ -175,6 +182,12 @@ impl<K: Kernel> WallSampler<K> {
         self.due.push(Reverse((0, thread)));
     }
 
+    /// A tracer writes a thread's context from now on: it is looked at more often while it has a
+    /// span.
+    pub fn trace(&mut self, thread: ThreadRef) {
+        self.traced.push(thread);
+    }
+
     /// Accounts for a thread's time up to its end.
     pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
         let Some(mut ended) = self.threads.remove(&thread) else { return };
@@ -185,11 +198,11 @@ impl<K: Kernel> WallSampler<K> {
         self.inbox.post(Event::Ended { thread });
     }
 
-    /// Visits the threads that are due, at most `threads_per_tick`.
+    /// Visits the threads that are due, as many as the beat says, and those that have a span.
     pub fn tick(&mut self) {
         let now_ns = self.kernel.now_ns();
         let mut visited = 0;
-        while visited < self.threads_per_tick
+        while visited < self.beat.threads
             && self.next_due_ns().is_some_and(|due_ns| due_ns <= now_ns)
             && let Some(Reverse((_, thread))) = self.due.pop()
         {
@@ -202,6 +215,42 @@ impl<K: Kernel> WallSampler<K> {
             self.threads.insert(thread, wall);
             self.due.push(Reverse((next_ns, thread)));
         }
+        self.visit_spans(now_ns);
+    }
+
+    /// Visits threads that have a span, in turn: a request may be over before its thread is due.
+    /// Those that were visited since `begin_ns` are passed over.
+    fn visit_spans(&mut self, begin_ns: u64) {
+        let mut visited = 0;
+        for _ in 0..self.traced.len().min(SPAN_GLANCES_MAX) {
+            if visited >= self.beat.span_threads {
+                break;
+            }
+            let Some(thread) = self.next_traced() else { continue };
+            let Some(mut wall) = self.threads.remove(&thread) else { continue };
+            if wall.time_ns < begin_ns {
+                visited = visited.saturating_add(1);
+                // It is visited when it is due all the same.
+                self.visit(thread, &mut wall);
+            }
+            self.threads.insert(thread, wall);
+        }
+    }
+
+    /// Glances at the next of the threads whose context is written: which it is, if it has a span.
+    /// One that has ended is taken off the list.
+    fn next_traced(&mut self) -> Option<ThreadRef> {
+        if self.next_traced >= self.traced.len() {
+            self.next_traced = 0;
+        }
+        let thread = *self.traced.get(self.next_traced)?;
+        let record = self.shared.records.get(thread.index as usize)?;
+        if record.generation() != thread.generation || record.tid() == 0 {
+            self.traced.swap_remove(self.next_traced);
+            return None;
+        }
+        self.next_traced = self.next_traced.saturating_add(1);
+        record.context().has_span().then_some(thread)
     }
 
     /// Charges all time up to now.
@@ -214,9 +263,13 @@ impl<K: Kernel> WallSampler<K> {
         self.threads = all;
     }
 
-    /// When the next thread is due, in monotonic nanoseconds.
+    /// When the next thread is due, in monotonic nanoseconds. Whether threads have a span is to be
+    /// seen at each tick.
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
+        if !self.traced.is_empty() && self.beat.span_threads > 0 {
+            return Some(0);
+        }
         self.due.peek().map(|Reverse((when, _))| *when)
     }
 
@@ -230,15 +283,15 @@ impl<K: Kernel> WallSampler<K> {
     fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
         self.samples = self.samples.saturating_add(1);
         let now_ns = self.kernel.now_ns();
-        let soon_ns = now_ns.saturating_add(self.tick_ns);
+        let soon_ns = now_ns.saturating_add(self.beat.tick_ns);
         // A thread that has just ended: its end is on its way, with the right clock.
         let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
         if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
+            let tick_ns = self.beat.tick_ns;
             let distance_ns = now_ns.saturating_sub(since_ns) / WALL_BACKOFF_DIVISOR;
-            let distance_ns =
-                distance_ns.clamp(self.tick_ns, WALL_DISTANCE_NS_MAX.max(self.tick_ns));
+            let distance_ns = distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns));
             return now_ns.saturating_add(distance_ns);
         }
         let looked = self.kernel.look(thread, wall.tid, cpu_ns);

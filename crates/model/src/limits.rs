@@ -56,6 +56,15 @@ pub const SPANS_MAX: usize = 100_000;
 pub const ENDPOINTS_MAX: usize = 2_000;
 /// An endpoint's name in bytes, UTF-8; longer ones are cut.
 pub const ENDPOINT_BYTES_MAX: usize = 256;
+/// Requests that can be under way at once, and that are remembered after their end.
+pub const REQUESTS_MAX: usize = 100_000;
+/// How long a request is remembered after its end, in nanoseconds: a wait of its threads is charged
+/// up to the longest distance of two visits later.
+pub const REQUEST_REMEMBERED_NS: u64 = WALL_DISTANCE_NS_MAX + 5_000_000_000;
+/// A request whose end has not been told for so long, in nanoseconds, is taken to be over.
+pub const REQUEST_NS_MAX: u64 = 3_600_000_000_000;
+/// Threads with a context that are glanced at in one tick, for whether they have a span.
+pub const SPAN_GLANCES_MAX: usize = 1_000;
 /// Sets of labels that a program can make.
 pub const LABEL_SETS_MAX: usize = 10_000;
 /// Labels of one set.

@@ -436,7 +436,10 @@ impl Aggregate {
     /// that is known stays as it is; samples may come before. Over the bounds a set is left out,
     /// and its samples have no labels.
     pub fn labels(&mut self, number: u64, pairs: &[(&str, &str)]) {
-        self.label_sets.learn(number, pairs);
+        if number != 0 {
+            // Whether it had room: samples of a set that is not known have no labels.
+            let _ = self.label_sets.learn(number, pairs);
+        }
     }
 
     /// Whether samples of this period have a span with this local root.

@@ -39,12 +39,16 @@ impl LabelSets {
         }
     }
 
-    /// Learns a set; what is known already stays. One that has no room is left out as a whole.
-    pub(crate) fn learn(&mut self, number: u64, pairs: &[(&str, &str)]) {
+    /// Learns a set, and tells whether it is known; what is known already stays. One that has no
+    /// room is left out as a whole.
+    pub(crate) fn learn(&mut self, number: u64, pairs: &[(&str, &str)]) -> bool {
+        if self.sets.contains_key(&number) {
+            return true;
+        }
         let has_room = self.sets.len() < self.sets_max
             && self.labels.len().saturating_add(pairs.len()) <= self.labels_max;
-        if !has_room || self.sets.contains_key(&number) {
-            return;
+        if !has_room {
+            return false;
         }
         let mut pairs: Vec<_> = pairs.iter().filter(|(name, _)| !name.is_empty()).collect();
         // Sets that differ in the order only are equal, in files too.
@@ -55,13 +59,14 @@ impl LabelSets {
             let label = self.strings.intern(name).zip(self.strings.intern(value));
             let Some((name, value)) = label else {
                 self.labels.truncate(start);
-                break;
+                return false;
             };
             self.labels.push(Label { name, value });
         }
         let position = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let range = (position(start), position(self.labels.len()));
         self.sets.insert(number, range);
+        true
     }
 
     /// A sample's set; `None` if it is new in the period and there is no room.

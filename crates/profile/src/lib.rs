@@ -18,6 +18,7 @@ mod file_name;
 mod index;
 mod interned;
 mod kind;
+mod label_name;
 mod labels;
 pub mod pprof;
 mod profile;

@@ -1,9 +1,12 @@
 //! Writing a profile as gzipped pprof: what `go tool pprof`, Pyroscope, Datadog and others read.
 //!
 //! Sample types, in this order: `cpu-samples/count`, `cpu/nanoseconds`, `wall/nanoseconds`.
-//! Labels: `thread id` (a number), `thread name` and `state` (texts). A module is a mapping, a
-//! frame is a location with one line; a function's kind and raw name are in its `system_name`
-//! (`[managed] Raw.Name`); the profiler's own numbers are comments.
+//! Labels: `thread id` (a number), `thread name` and `state` (texts); of a sample's span `trace id`
+//! (32 hex digits), `span id` and `local root span id` (numbers) and `trace endpoint` (text), the
+//! last one also empty if there is nothing else to say that there is a span; then the program's own
+//! (texts). A module is a mapping, a frame is a location with one line; a function's kind and raw
+//! name are in its `system_name` (`[managed] Raw.Name`); the profiler's own numbers and the
+//! endpoints' requests are comments.
 
 use std::io::{self, Write};
 
@@ -12,7 +15,11 @@ use flate2::write::GzEncoder;
 
 use crate::index::StringIndex;
 use crate::kind::system_name;
+use crate::label_name::name_in_file;
 use crate::profile::{Profile, Sample, Values};
+use crate::report::endpoint_to_comment;
+use crate::span::SpanIds;
+use crate::strings::Strings;
 use crate::wire::Message;
 
 /// The sample types with their units, in the order of a sample's values.
@@ -24,6 +31,14 @@ pub const LABEL_THREAD_ID: &str = "thread id";
 pub const LABEL_THREAD_NAME: &str = "thread name";
 /// Label: what the thread was doing, see `ThreadState::name`.
 pub const LABEL_STATE: &str = "state";
+/// Label: the trace's id, 32 hex digits.
+pub const LABEL_TRACE_ID: &str = "trace id";
+/// Label: the span's id, a number; pprof's are signed, so a large one is negative there.
+pub const LABEL_SPAN_ID: &str = "span id";
+/// Label: the id of the span that the request began with in this process, a number.
+pub const LABEL_LOCAL_ROOT_SPAN_ID: &str = "local root span id";
+/// Label: the endpoint of the request, such as `GET /orders/{id}`.
+pub const LABEL_ENDPOINT: &str = "trace endpoint";
 
 /// Field numbers of pprof's `profile.proto`.
 pub(crate) mod field {
@@ -47,6 +62,8 @@ pub(crate) mod field {
     pub(crate) const LABEL_KEY: u64 = 1;
     pub(crate) const LABEL_TEXT: u64 = 2;
     pub(crate) const LABEL_NUMBER: u64 = 3;
+    #[cfg(feature = "read")]
+    pub(crate) const LABEL_UNIT: u64 = 4;
     pub(crate) const MAPPING_ID: u64 = 1;
     pub(crate) const MAPPING_START: u64 = 2;
     pub(crate) const MAPPING_LIMIT: u64 = 3;
@@ -78,7 +95,8 @@ pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
         message: Message::default(),
         head: Message::default(),
         nested: Message::default(),
-        extra: Vec::new(),
+        extra: Strings::new(usize::MAX),
+        traces: Vec::new(),
     };
     encoder.types()?;
     encoder.samples()?;
@@ -98,23 +116,20 @@ struct Encoder<'a, W: Write> {
     head: Message,
     nested: Message,
     /// Strings that are not in the profile's table; their positions follow its own.
-    extra: Vec<String>,
+    extra: Strings,
+    /// The string of each span's trace id.
+    traces: Vec<u64>,
 }
 
 impl<W: Write> Encoder<'_, W> {
     /// The position of a further string.
     fn string(&mut self, text: &str) -> u64 {
-        match self.extra.iter().position(|other| other == text) {
-            Some(position) => (self.profile.strings.len() as u64).saturating_add(position as u64),
-            None => self.new_string(text.to_owned()),
+        let position = self.extra.intern(text).unwrap_or(StringIndex::EMPTY).raw();
+        match position.checked_sub(1) {
+            Some(position) => (self.profile.strings.len() as u64).saturating_add(position.into()),
+            // The empty string is the profile's first too.
+            None => 0,
         }
-    }
-
-    /// The position of a string that is not among the others, or not worth looking for.
-    fn new_string(&mut self, text: String) -> u64 {
-        self.extra.push(text);
-        let before = self.extra.len().saturating_sub(1);
-        (self.profile.strings.len() as u64).saturating_add(before as u64)
     }
 
     /// Writes the message at hand as a field of the profile.
@@ -141,6 +156,11 @@ impl<W: Write> Encoder<'_, W> {
 
     fn samples(&mut self) -> io::Result<()> {
         let profile = self.profile;
+        for span in &profile.spans {
+            let is_known = span.ids.trace_id != SpanIds::NONE.trace_id;
+            let trace = if is_known { self.string(&span.ids.trace_text()) } else { 0 };
+            self.traces.push(trace);
+        }
         let mut locations = Vec::new();
         for sample in &profile.samples {
             locations.clear();
@@ -154,6 +174,7 @@ impl<W: Write> Encoder<'_, W> {
     }
 
     fn labels(&mut self, sample: &Sample) {
+        let profile = self.profile;
         if let Some(thread) = sample.thread {
             if thread.tid != 0 {
                 self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
@@ -165,6 +186,28 @@ impl<W: Write> Encoder<'_, W> {
         if let Some(state) = sample.state {
             let state = self.string(state.name());
             self.label(LABEL_STATE, field::LABEL_TEXT, state);
+        }
+        self.span_labels(sample);
+        for label in sample.labels.iter().filter_map(|at| profile.labels.get(at.get())).flatten() {
+            let name = name_in_file(profile.text(label.name));
+            self.label(&name, field::LABEL_TEXT, u64::from(label.value.raw()));
+        }
+    }
+
+    fn span_labels(&mut self, sample: &Sample) {
+        let Some(span) = self.profile.span_of(sample) else { return };
+        let trace = sample.span.and_then(|span| self.traces.get(span.get()).copied());
+        for (name, value_field, value) in [
+            (LABEL_TRACE_ID, field::LABEL_TEXT, trace.unwrap_or_default()),
+            (LABEL_SPAN_ID, field::LABEL_NUMBER, span.ids.span_id),
+            (LABEL_LOCAL_ROOT_SPAN_ID, field::LABEL_NUMBER, span.ids.local_root_span_id),
+        ] {
+            if value != 0 {
+                self.label(name, value_field, value);
+            }
+        }
+        if span.endpoint != StringIndex::EMPTY || span.ids == SpanIds::NONE {
+            self.label(LABEL_ENDPOINT, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
         }
     }
 
@@ -212,9 +255,8 @@ impl<W: Write> Encoder<'_, W> {
         let profile = self.profile;
         for (position, function) in profile.functions.iter().enumerate() {
             let system_name = match function.kind {
-                // Not looked up among the others: there may be 200,000.
                 Some(_) => {
-                    self.new_string(system_name(function.kind, profile.text(function.raw_name)))
+                    self.string(&system_name(function.kind, profile.text(function.raw_name)))
                 }
                 None => u64::from(function.raw_name.raw()),
             };
@@ -231,13 +273,14 @@ impl<W: Write> Encoder<'_, W> {
         let [_, cpu, _] = SAMPLE_TYPES;
         self.value_type(cpu);
         self.finish(field::PROFILE_PERIOD_TYPE)?;
-        let comments: Vec<_> = self
-            .profile
-            .report
-            .iter()
-            .flat_map(|report| report.to_comments())
-            .map(|comment| self.new_string(comment))
-            .collect();
+        let profile = self.profile;
+        let endpoints = profile.endpoints.iter().map(|endpoint| {
+            let name = profile.text(endpoint.name);
+            endpoint_to_comment(endpoint.requests, endpoint.duration_ns, name)
+        });
+        let report = profile.report.iter().flat_map(|report| report.to_comments());
+        let comments: Vec<_> =
+            report.chain(endpoints).map(|comment| self.string(&comment)).collect();
         let default_type = self.string(cpu.0);
         let period = self.profile.period;
         let header = &mut self.head;
@@ -253,8 +296,7 @@ impl<W: Write> Encoder<'_, W> {
     }
 
     fn strings(&mut self) -> io::Result<()> {
-        let extra = std::mem::take(&mut self.extra);
-        for text in self.profile.strings.iter().chain(extra.iter().map(String::as_str)) {
+        for text in self.profile.strings.iter().chain(self.extra.iter().skip(1)) {
             self.head.clear();
             self.head.nested(field::PROFILE_STRING, text.as_bytes());
             self.out.write_all(self.head.bytes())?;

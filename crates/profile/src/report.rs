@@ -1,7 +1,10 @@
 //! The profiler's own numbers, which every profile carries.
 //!
 //! In a pprof file each is a comment `corprof.<key>=<value>`; counters that are zero are left out.
+//! Endpoints are comments too, one each, and no part of the report:
+//! `corprof.endpoint=<requests> <nanoseconds> <name>`.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use model::{EndReason, Loss};
@@ -11,6 +14,8 @@ use crate::counts::{EndCounts, LossCounts};
 /// Version of the comments. A reader refuses newer ones, since it could misread them.
 const FORMAT: u64 = 1;
 const PREFIX: &str = "corprof.";
+/// The key of an endpoint's comment, the only one that is there several times.
+const ENDPOINT: &str = "endpoint";
 
 /// What the profiler did, lost and cost in one period of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,21 +161,20 @@ impl SelfReport {
     pub fn from_comments<'a>(
         comments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Option<Self>, ReportError> {
-        let mut seen: Vec<(&str, &str)> = Vec::new();
+        let mut seen: HashMap<&str, &str> = HashMap::new();
         for comment in comments {
             let Some(text) = comment.strip_prefix(PREFIX) else { continue };
             let (key, value) = text
                 .split_once('=')
                 .ok_or_else(|| ReportError::NoValue { comment: comment.to_owned() })?;
-            if seen.iter().any(|(other, _)| *other == key) {
+            if key != ENDPOINT && seen.insert(key, value).is_some() {
                 return Err(ReportError::Twice { key: key.to_owned() });
             }
-            seen.push((key, value));
         }
         if seen.is_empty() {
             return Ok(None);
         }
-        let find = |key: &str| seen.iter().find(|(other, _)| *other == key).map(|(_, v)| *v);
+        let find = |key: &str| seen.get(key).copied();
         let number = |key: &str| find(key).map(|value| parse(key, value)).transpose();
         let found = number("format")?;
         if found != Some(FORMAT) {
@@ -208,6 +212,26 @@ impl SelfReport {
         self.losses.merge(&other.losses);
         self.ends.merge(&other.ends);
     }
+}
+
+/// An endpoint's numbers as a comment of a pprof file.
+pub(crate) fn endpoint_to_comment(requests: u64, duration_ns: u64, name: &str) -> String {
+    format!("{PREFIX}{ENDPOINT}={requests} {duration_ns} {name}")
+}
+
+/// An endpoint's requests, nanoseconds and name from its comment; `None` for other comments.
+#[cfg(any(test, feature = "read"))]
+pub(crate) fn endpoint_from_comment(
+    comment: &str,
+) -> Option<Result<(u64, u64, &str), ReportError>> {
+    let (key, value) = comment.strip_prefix(PREFIX)?.split_once('=')?;
+    if key != ENDPOINT {
+        return None;
+    }
+    let mut parts = value.splitn(3, ' ');
+    let mut number = || parse(ENDPOINT, parts.next().unwrap_or_default());
+    let numbers = number().and_then(|requests| Ok((requests, number()?)));
+    Some(numbers.map(|(requests, ns)| (requests, ns, parts.next().unwrap_or_default())))
 }
 
 fn parse(key: &str, value: &str) -> Result<u64, ReportError> {
@@ -296,6 +320,22 @@ mod tests {
             assert!(found.contains(error), "{comments:?}: {found}");
         }
         assert!(read(&["corprof.format=1", "corprof.from_the_future=x"]).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_endpoint_is_read_back() {
+        for name in ["GET /orders/{id}", "", " a  b ", "5 6 7"] {
+            let comment = endpoint_to_comment(3, u64::MAX, name);
+            assert_eq!(endpoint_from_comment(&comment), Some(Ok((3, u64::MAX, name))));
+        }
+        for comment in ["", "corprof.pid=1", "corprof.endpoint", "corprof.endpoints=1 2 a"] {
+            assert_eq!(endpoint_from_comment(comment), None, "{comment}");
+        }
+        for comment in ["corprof.endpoint=", "corprof.endpoint=1", "corprof.endpoint=1 x a"] {
+            assert!(endpoint_from_comment(comment).unwrap().is_err(), "{comment}");
+        }
+        // They are no part of the report, and make none.
+        assert_eq!(read(&["corprof.endpoint=1 2 a", "corprof.endpoint=1 2 b"]), Ok(None));
     }
 
     #[test]

@@ -22,6 +22,28 @@ pub struct SpanIds {
 impl SpanIds {
     /// Ids that are left out.
     pub const NONE: Self = Self { trace_id: [0; 16], span_id: 0, local_root_span_id: 0 };
+
+    /// The trace's id as 32 hex digits.
+    #[must_use]
+    pub fn trace_text(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.trace_id))
+    }
+
+    /// A trace's id from 32 hex digits; `None` for anything else.
+    #[must_use]
+    pub fn trace_from_text(text: &str) -> Option<[u8; 16]> {
+        // The parser alone would take a sign.
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten()?;
+        Some(number.to_be_bytes())
+    }
+
+    /// A span's id from 16 hex digits; `None` for anything else.
+    #[must_use]
+    pub fn span_from_text(text: &str) -> Option<u64> {
+        let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+    }
 }
 
 /// A span as samples refer to it.
@@ -118,5 +140,25 @@ impl Spans {
         let root = size_of::<(u64, StringIndex)>().saturating_add(1);
         let roots = self.roots.capacity().saturating_mul(root);
         self.keys.bytes().saturating_add(roots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_hex_digits_and_nothing_else() {
+        let text = "0af7651916cd43dd8448eb211c80319c";
+        let trace_id = SpanIds::trace_from_text(text).unwrap();
+        assert_eq!(trace_id[..2], [0x0a, 0xf7]);
+        assert_eq!(SpanIds { trace_id, ..SpanIds::NONE }.trace_text(), text);
+        assert_eq!(SpanIds::span_from_text("B7ad6b7169203331"), Some(0xb7ad_6b71_6920_3331));
+        for text in
+            ["", "+7ad6b7169203331", "b7ad6b716920333", "b7ad6b71692033311", "g7ad6b7169203331"]
+        {
+            assert_eq!(SpanIds::span_from_text(text), None, "{text}");
+            assert_eq!(SpanIds::trace_from_text(&text.repeat(2)), None, "{text}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The aggregate: sums, names, bounds, and ids over periods.
 use model::{FrameKind, Loss, ThreadState};
 use profile::{
-    Added, Aggregate, Frame, FrameId, Ids, Limits, ModuleInfo, Period, Profile, SampleKey, StackId,
-    Taken, ThreadKey, Values,
+    Added, Aggregate, Frame, FrameId, Ids, Limits, ModuleInfo, Period, Profile, SampleKey, SpanIds,
+    StackId, Taken, ThreadKey, Values,
 };
 
 const THREAD: ThreadKey = ThreadKey { tid: 77, generation: 1 };
@@ -201,4 +201,153 @@ fn long_names_and_deep_stacks_are_cut() {
     assert!(lines(&profile)[2].starts_with("[no frames] 77"));
     let name = profile.text(profile.samples[0].thread.unwrap().name);
     assert_eq!(name.len(), model::limits::THREAD_NAME_BYTES_MAX);
+}
+
+/// A span of a request, by numbers.
+fn span(root: u64, span_id: u64) -> Option<SpanIds> {
+    Some(SpanIds { trace_id: [root as u8; 16], span_id, local_root_span_id: root })
+}
+
+/// Samples with what they belong to: `7.8 GET / tenant=9 10`.
+fn spans(profile: &Profile) -> Vec<String> {
+    let line = |sample: &profile::Sample| {
+        let span = profile.span_of(sample).map(|span| {
+            let SpanIds { span_id, local_root_span_id, .. } = span.ids;
+            format!("{local_root_span_id}.{span_id} {} ", profile.text(span.endpoint))
+        });
+        let labels = profile.labels_of(sample).map(|(name, value)| format!("{name}={value} "));
+        format!(
+            "{}{}{}",
+            span.unwrap_or_default(),
+            labels.collect::<String>(),
+            sample.values.cpu_ns
+        )
+    };
+    profile.samples.iter().map(line).collect()
+}
+
+fn endpoints(profile: &Profile) -> Vec<(&str, u64, u64)> {
+    let endpoints = profile.endpoints.iter();
+    endpoints.map(|e| (profile.text(e.name), e.requests, e.duration_ns)).collect()
+}
+
+#[test]
+fn a_root_names_all_its_samples_and_sets_are_kept() {
+    let mut aggregate = Aggregate::default();
+    let key = cpu(stack(&mut aggregate, &["a"]));
+    let add = |aggregate: &mut Aggregate, span, labels| {
+        assert_eq!(aggregate.add(&SampleKey { span, labels, ..key }, ns(1)), Added::Kept);
+    };
+    assert!(!aggregate.has_root(7));
+    add(&mut aggregate, span(7, 7), 0);
+    add(&mut aggregate, span(7, 8), 2);
+    assert!(aggregate.has_root(7) && !aggregate.has_root(8));
+    aggregate.endpoint(7, "first guess");
+    aggregate.endpoint(7, "GET /");
+    aggregate.endpoint(8, "not there");
+    add(&mut aggregate, span(7, 8), 2);
+    add(&mut aggregate, span(7, 9), 3);
+    add(&mut aggregate, span(0, 5), 0);
+    add(&mut aggregate, None, 0);
+    // A set may be learned after its first sample; number 3 never is.
+    aggregate.labels(2, &[("tenant", "9"), ("", "no name"), ("tenant", "9"), ("plan", "")]);
+    aggregate.request("GET /", 50);
+    aggregate.request("GET /", 70);
+    aggregate.request("", 1);
+    let profile = take(&mut aggregate).profile;
+    assert_eq!(
+        spans(&profile),
+        ["7.7 GET / 1", "7.8 GET / plan= tenant=9 2", "7.9 GET / 1", "0.5  1", "1"]
+    );
+    assert_eq!(endpoints(&profile), [("GET /", 2, 120), ("", 1, 1)]);
+    // The next period knows nothing of these but the set.
+    assert!(!aggregate.has_root(7));
+    add(&mut aggregate, span(7, 8), 2);
+    aggregate.labels(2, &[("tenant", "another")]);
+    let profile = take(&mut aggregate).profile;
+    assert_eq!(spans(&profile), ["7.8  plan= tenant=9 1"]);
+    assert_eq!(endpoints(&profile), []);
+    assert!(!profile.strings.iter().any(|text| text == "GET /"));
+}
+
+#[test]
+fn without_ids_spans_of_one_endpoint_are_one() {
+    let mut aggregate = Aggregate::default().without_span_ids();
+    let key = cpu(stack(&mut aggregate, &["a"]));
+    for (root, span_id, labels) in
+        [(1, 1, 0), (2, 2, 0), (1, 9, 0), (3, 3, 0), (2, 2, 5), (4, 4, 0)]
+    {
+        let key = SampleKey { span: span(root, span_id), labels, ..key };
+        assert_eq!(aggregate.add(&key, ns(1)), Added::Kept);
+    }
+    assert_eq!(aggregate.add(&key, ns(1)), Added::Kept);
+    aggregate.labels(5, &[("tenant", "9")]);
+    for (root, endpoint) in [(1, "GET /"), (2, "GET /"), (3, "POST /")] {
+        assert!(aggregate.has_root(root));
+        aggregate.endpoint(root, endpoint);
+    }
+    let profile = take(&mut aggregate).profile;
+    assert_eq!(
+        spans(&profile),
+        ["0.0 GET / 3", "0.0 POST / 1", "0.0 GET / tenant=9 1", "0.0  1", "1"]
+    );
+    assert_eq!(profile.spans.len(), 3);
+    assert!(profile.spans.iter().all(|span| span.ids == SpanIds::NONE));
+}
+
+#[test]
+fn over_the_bounds_of_spans_stacks_and_values_stay() {
+    let limits = Limits { spans: 10, label_sets: 4, labels: 6, endpoints: 2, ..Limits::HOST };
+    let mut aggregate = Aggregate::new(limits);
+    let key = cpu(stack(&mut aggregate, &["a"]));
+    let mut lost = 0;
+    for round in 0..2 {
+        for n in 1..=100 {
+            let key = SampleKey { span: span(n, n), labels: 1, ..key };
+            match aggregate.add(&key, ns(1)) {
+                Added::Kept => assert!(n <= 10, "{n}"),
+                Added::Lost(loss) => {
+                    assert_eq!(loss, Loss::SpansFull);
+                    lost += 1;
+                }
+            }
+        }
+        assert!(aggregate.has_root(10) && !aggregate.has_root(11));
+        for n in 0..9 {
+            aggregate.labels(n, &[("a", "1"), ("b", "2")]);
+            let _ = aggregate.add(&SampleKey { labels: n, ..key }, ns(1));
+            aggregate.request(&format!("endpoint {n}"), 2);
+        }
+        let profile = take(&mut aggregate).profile;
+        assert_eq!(profile.total().cpu_ns, 109);
+        assert!(lines(&profile).iter().all(|line| line.starts_with("a 77")));
+        assert_eq!((profile.spans.len(), lost), (10, 90 * (round + 1)));
+        // Sets 1 to 3 had room, and are equal.
+        assert_eq!(spans(&profile)[10], "a=1 b=2 93");
+        assert_eq!(profile.labels.len(), 1);
+        assert_eq!(
+            endpoints(&profile),
+            [("[other endpoints]", 7, 14), ("endpoint 0", 1, 2), ("endpoint 1", 1, 2)]
+        );
+    }
+}
+
+#[test]
+fn a_reset_keeps_sets_of_labels() {
+    let mut aggregate = Aggregate::new(Limits { stacks: 10, ..Limits::HOST });
+    let before = aggregate.bytes();
+    aggregate.labels(1, &[("a", "1")]);
+    assert!(aggregate.bytes() > before);
+    let _ = stack(&mut aggregate, &["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(take(&mut aggregate).ids, Ids::Reset);
+    let key = cpu(stack(&mut aggregate, &["new"]));
+    assert_eq!(
+        aggregate.add(&SampleKey { labels: 1, span: span(3, 3), ..key }, ns(1)),
+        Added::Kept
+    );
+    aggregate.endpoint(3, "GET /");
+    aggregate.request("GET /", 1);
+    let profile = take(&mut aggregate).profile;
+    assert_eq!(spans(&profile), ["3.3 GET / a=1 1"]);
+    assert_eq!(endpoints(&profile), [("GET /", 1, 1)]);
 }

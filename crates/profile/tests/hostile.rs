@@ -22,8 +22,8 @@ fn foreign() -> proto::Profile {
             location_id: vec![900, 5],
             value: vec![3, 70],
             label: vec![
-                proto::Label { key: 7, str: 0, num: 12 },
-                proto::Label { key: 8, str: 5, num: 0 },
+                proto::Label { key: 7, num: 12, ..proto::Label::default() },
+                proto::Label { key: 8, str: 5, ..proto::Label::default() },
             ],
         }],
         location: vec![location(5, vec![]), location(900, vec![line(70), line(1)])],
@@ -53,6 +53,74 @@ fn profiles_of_others_are_read() {
     assert!(profile.functions.iter().all(|function| function.kind.is_none()));
     // Written by us it is the same profile.
     assert_eq!(decode(&encode(&profile)).unwrap().profile, profile);
+}
+
+#[test]
+fn labels_of_others_are_kept() {
+    let mut profile = foreign();
+    let mut strings = std::mem::take(&mut profile.string_table);
+    let mut label = |key: &str, text: &str, num: i64, num_unit: &str| {
+        let mut at = |text: &str| {
+            strings.push(text.to_owned());
+            strings.len() as i64 - 1
+        };
+        let (key, str) = (at(key), if text.is_empty() { 0 } else { at(text) });
+        let num_unit = if num_unit.is_empty() { 0 } else { at(num_unit) };
+        proto::Label { key, str, num, num_unit }
+    };
+    profile.sample[0].label = vec![
+        label("tenant", "seven", 0, ""),
+        label("bytes", "", -5, ""),
+        label("none", "", 0, "bytes"),
+        label("empty", "", 0, ""),
+        label("", "no name", 0, ""),
+        label("tenant", "seven", 0, ""),
+        // Ours, and not as we write them.
+        label("state", "blocked", 0, ""),
+        label("trace id", "17", 0, ""),
+        label("label.span id", "3", 0, ""),
+        label("span id", "12345678901234567890", 0, ""),
+        label("local root span id", "", -1, ""),
+        label("trace endpoint", "GET /", 0, ""),
+    ];
+    profile.string_table = strings;
+    let profile = decode(&profile.encode_to_vec()).unwrap().profile;
+    let sample = profile.samples[0];
+    let labels: Vec<_> = profile.labels_of(&sample).collect();
+    assert_eq!(
+        labels,
+        [
+            ("bytes", "-5"),
+            ("empty", ""),
+            ("none", "0"),
+            ("span id", "3"),
+            ("state", "blocked"),
+            ("tenant", "seven"),
+            ("trace id", "17")
+        ]
+    );
+    let span = profile.span_of(&sample).unwrap();
+    let ids = profile::SpanIds {
+        span_id: 12_345_678_901_234_567_890,
+        local_root_span_id: u64::MAX,
+        ..profile::SpanIds::NONE
+    };
+    assert_eq!((span.ids, profile.text(span.endpoint)), (ids, "GET /"));
+    assert_eq!(decode(&encode(&profile)).unwrap().profile, profile);
+}
+
+#[test]
+fn endpoints_that_make_no_sense_leave_the_others() {
+    let mut profile = foreign();
+    let comments =
+        ["corprof.endpoint=2 30 a", "corprof.endpoint=x", "corprof.endpoint=1 3 a", "other"];
+    profile.comment =
+        (0..comments.len()).map(|n| (profile.string_table.len() + n) as i64).collect();
+    profile.string_table.extend(comments.map(str::to_owned));
+    let decoded = decode(&profile.encode_to_vec()).unwrap();
+    assert!(decoded.report_error.unwrap().to_string().contains("endpoint=x: not a number"));
+    let [endpoint] = decoded.profile.endpoints[..] else { panic!("not one endpoint") };
+    assert_eq!((endpoint.requests, endpoint.duration_ns), (3, 33));
 }
 
 #[test]

@@ -77,6 +77,28 @@ fn an_independent_reader_sees_what_was_meant() {
         labels,
         [("thread id", "", 100), ("thread name", "main", 0), ("state", "sleeping", 0)]
     );
+    let labels = |sample: usize| -> Vec<_> {
+        let labels = seen.sample[sample].label.iter();
+        let value = |label: &proto::Label| match text(label.str) {
+            "" if label.num != 0 => label.num.to_string(),
+            text => text.to_owned(),
+        };
+        labels.map(|label| (text(label.key), value(label))).collect()
+    };
+    assert_eq!(
+        labels(5)[2..],
+        [
+            ("trace id", "abababababababab00fedcba98765432".to_owned()),
+            ("span id", (-0x0123_4567_89ab_ce00_i64).to_string()),
+            ("local root span id", (-0x0123_4567_89ab_ce00_i64).to_string()),
+            ("trace endpoint", "GET /orders/{id}".to_owned()),
+            ("empty", String::new()),
+            ("label.state", "new".to_owned()),
+            ("tenant", "Größe 7".to_owned()),
+        ]
+    );
+    assert_eq!(labels(8)[2..], [("state", "io".to_owned()), ("tenant", "8".to_owned())]);
+    assert!(comments.contains(&"corprof.endpoint=2 100000000 GET /orders/{id}"), "{comments:?}");
     let system_names: Vec<_> = seen.function.iter().map(|f| text(f.system_name)).collect();
     assert!(system_names.contains(&"[native] _ZN3rawEv"), "{system_names:?}");
     assert!(seen.mapping.iter().all(|mapping| mapping.has_functions));
@@ -98,6 +120,41 @@ fn merging_a_profile_with_itself_doubles_it() {
         assert_eq!(*double, profile::Sample { values: sum, ..*single });
     }
     assert_eq!(merge([]).samples, []);
+}
+
+#[test]
+fn merging_adds_endpoints_and_tells_what_only_one_file_knows() {
+    let main = (profile::ThreadKey { tid: 7, generation: 0 }, None);
+    let part = |is_known: bool, requests: u64| {
+        let mut aggregate = profile::Aggregate::default();
+        aggregate.labels(9, &[("b", "2"), ("a", "1")]);
+        let root = support::span(1, 0);
+        for span in [root, support::span(1, 5), support::span(2, 0)] {
+            support::add_for(&mut aggregate, &["A.dll!A.Run()"], main, (1, 10, 0), (Some(span), 9));
+        }
+        if is_known {
+            aggregate.endpoint(root.local_root_span_id, "GET /");
+        }
+        (0..requests).for_each(|_| aggregate.request("GET /", 5));
+        aggregate.request(if is_known { "new" } else { "old" }, 7);
+        aggregate.take(profile::Period::default()).profile
+    };
+    let (before, after) = (part(false, 2), part(true, 3));
+    assert!(before.spans.iter().all(|span| before.text(span.endpoint).is_empty()));
+    for profile in [merge([&before, &after]), merge([&after, &before])] {
+        // The samples of both are the same ones, now that all have the endpoint.
+        assert_eq!((profile.samples.len(), profile.spans.len(), profile.labels.len()), (3, 3, 1));
+        for sample in &profile.samples {
+            let span = profile.span_of(sample).unwrap();
+            let known = if span.ids.local_root_span_id == 1 << 8 { "GET /" } else { "" };
+            assert_eq!(profile.text(span.endpoint), known);
+            assert_eq!(sample.values.count, 2);
+            assert!(profile.labels_of(sample).eq([("a", "1"), ("b", "2")]));
+        }
+        let get = profile.endpoints.iter().find(|e| profile.text(e.name) == "GET /").unwrap();
+        assert_eq!((get.requests, get.duration_ns, profile.endpoints.len()), (5, 25, 3));
+        assert_eq!(decode(&encode(&profile)).unwrap().profile, profile);
+    }
 }
 
 #[test]
@@ -126,11 +183,15 @@ fn go_tool_pprof_agrees_and_keeps_what_we_need() {
     };
     let top = pprof(&["-top"]);
     assert!(top.contains("Type: cpu"), "{top}");
-    assert!(top.contains("300ms 83.33% 83.33%      300ms 83.33%  Shop.Prices.Sum(int)"), "{top}");
+    assert!(top.contains("320ms 84.21% 84.21%      320ms 84.21%  Shop.Prices.Sum(int)"), "{top}");
     let wall = pprof(&["-top", "-sample_index=wall"]);
-    assert!(wall.contains("700ms 70.00% 70.00%      700ms 70.00%  nanosleep"), "{wall}");
+    assert!(wall.contains("700ms 66.67% 66.67%      700ms 66.67%  nanosleep"), "{wall}");
     let tags = pprof(&["-tags", "-sample_index=wall"]);
-    assert!(tags.contains("sleeping") && tags.contains("thread name"), "{tags}");
+    for words in ["sleeping", "thread name", "trace endpoint", "GET /orders/{id}", "Größe 7"] {
+        assert!(tags.contains(words), "no {words} in\n{tags}");
+    }
+    let focused = pprof(&["-top", "-sample_index=wall", "-tagfocus=trace endpoint=GET /orders"]);
+    assert!(focused.contains("Showing nodes accounting for 40ms, 3.81% of 1050ms"), "{focused}");
     let comments = pprof(&["-comments"]);
     assert!(comments.contains("corprof.managed_cpu_ns=362000000"), "{comments}");
     // A file that pprof has rewritten still has kinds, threads, states and the report.
@@ -143,7 +204,20 @@ fn go_tool_pprof_agrees_and_keeps_what_we_need() {
         names
     };
     assert_eq!(kinds(&again), kinds(&profile));
-    assert_eq!((again.total(), again.report), (profile.total(), profile.report));
+    assert_eq!((again.total(), &again.report), (profile.total(), &profile.report));
     assert_eq!(again.samples.len(), profile.samples.len());
+    let mut spans = [again.spans.clone(), profile.spans.clone()];
+    spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| (span.ids.span_id, span.endpoint)));
+    assert_eq!(spans[0].len(), spans[1].len());
+    for (one, other) in spans[0].iter().zip(&spans[1]) {
+        assert_eq!(one.ids, other.ids);
+        assert_eq!(again.text(one.endpoint), profile.text(other.endpoint));
+    }
+    let endpoint = |profile: &profile::Profile| {
+        let endpoint = profile.endpoints[0];
+        (profile.text(endpoint.name).to_owned(), endpoint.requests, endpoint.duration_ns)
+    };
+    assert_eq!(endpoint(&again), endpoint(&profile));
+    assert_eq!(again.labels.len(), profile.labels.len());
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -97,6 +97,12 @@ impl Context {
         (self.sequence.load(Ordering::Relaxed) == before).then_some(context)
     }
 
+    /// Where the record of OpenTelemetry's thread context begins.
+    #[must_use]
+    pub fn record(&self) -> *const AtomicU64 {
+        self.trace_id.as_ptr()
+    }
+
     /// Whether the thread seems to work for a request: a glance, to choose whom to look at.
     #[must_use]
     pub fn has_span(&self) -> bool {

@@ -110,7 +110,13 @@ impl<'a> Checks<'a> {
         };
         same("CPU samples in the profile and reported", total.count, report.cpu_samples);
         same("CPU time in the profile and reported", total.cpu_ns, report.managed_cpu_ns);
-        for loss in [Loss::CaughtPanic, Loss::WriteFailed, Loss::EventsFull, Loss::AggregateFull] {
+        for loss in [
+            Loss::CaughtPanic,
+            Loss::WriteFailed,
+            Loss::EventsFull,
+            Loss::AggregateFull,
+            Loss::SpansFull,
+        ] {
             let lost = report.losses.get(loss);
             self.that(lost == 0, format!("{} is {lost}", loss.name()));
         }

@@ -1,7 +1,7 @@
 //! A profile as rows of names, which is what tests ask about.
 
 use model::ThreadState;
-use profile::{Profile, Values};
+use profile::{Profile, SpanIds, Values};
 
 /// One sample of a profile, with all its names.
 #[derive(Clone, Debug)]
@@ -14,6 +14,12 @@ pub struct Row {
     pub thread: String,
     /// What the thread was doing.
     pub state: Option<ThreadState>,
+    /// The ids of the span it worked for; all 0 if they were left out.
+    pub span: Option<SpanIds>,
+    /// The endpoint of that span's request; empty if unknown.
+    pub endpoint: String,
+    /// The program's labels, sorted by name.
+    pub labels: Vec<(String, String)>,
     /// The sums.
     pub values: Values,
 }
@@ -49,6 +55,9 @@ impl View {
             tid: sample.thread.map_or(0, |thread| thread.tid),
             thread: sample.thread.map_or("", |thread| profile.text(thread.name)).to_owned(),
             state: sample.state,
+            span: profile.span_of(sample).map(|span| span.ids),
+            endpoint: profile.span_of(sample).map_or("", |span| profile.text(span.endpoint)).into(),
+            labels: profile.labels_of(sample).map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             values: sample.values,
         };
         Self { rows: profile.samples.iter().map(row).collect() }

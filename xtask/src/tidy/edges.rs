@@ -82,7 +82,7 @@ const PRODUCT: [Allowed; 12] = [
     },
     Allowed {
         name: "agent",
-        own: &["clr", "config", "engine", "metadata"],
+        own: &["clr", "config", "engine", "metadata", "sys"],
         own_in_tests: &["signal"],
         why_unsafe: Some("exports the functions that the runtime calls"),
         ..NOTHING

@@ -6,7 +6,10 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 23] = [
+const NOT_FOR_HANDLERS: [&str; 26] = [
+    "context::has_span",
+    "context::record",
+    "context::reset",
     "frames::gap",
     "frames::iter",
     "gate::inside",

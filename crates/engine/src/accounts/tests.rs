@@ -13,7 +13,7 @@ use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
 use crate::publish::Publisher;
 use crate::runtime::ModuleKey;
 
-const BOTH: Wanted = Wanted { cpu: true, wall: true };
+const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true };
 const T: ThreadRef = thread(0, 1);
 
 struct Books {
@@ -61,10 +61,15 @@ impl Books {
     }
 
     fn block(&mut self, thread: ThreadRef, frames: &[u64]) {
+        self.block_for(thread, frames, SpanContext::default());
+    }
+
+    fn block_for(&mut self, thread: ThreadRef, frames: &[u64], context: SpanContext) {
         let stack = BlockedStack {
             frames: frames.into(),
             gap: None,
             end: EndReason::Root,
+            context,
             call: Some(230),
             copy: None,
             #[cfg(feature = "oracle")]
@@ -113,6 +118,59 @@ fn sample(thread: ThreadRef, frames: &[u64], cpu_ns: u64) -> Sample {
     let mut sample = Sample { thread, tid: 7, cpu_ns, ..Sample::default() };
     frames.iter().for_each(|frame| sample.frames.push(*frame));
     sample
+}
+
+#[test]
+fn time_belongs_to_the_request_that_its_place_was_seen_in() {
+    let span = |id: u64| SpanContext {
+        trace_id: [9; 16],
+        span_id: id,
+        local_root_span_id: 1,
+        labels: id * 10,
+    };
+    let sample_for = |id: u64| Sample { context: span(id), ..sample(T, &[method(1) + 4], 100) };
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    let pairs = |value: &str| Box::from([("k".to_owned(), value.to_owned())]);
+    books.accounts.event(Event::Labels { number: 20, pairs: pairs("two") });
+    books.accounts.event(Event::Endpoint { number: 1, name: "E".into() });
+    books.accounts.event(Event::Request { root: 1, endpoint: 1 });
+    books.accounts.sample(&sample_for(2));
+    // A delay is the next sample's, a wait is of the request that it was found in, and a rest is
+    // that of the last sample.
+    books.accounts.event(Event::Delayed { thread: T, wall_ns: 5 });
+    books.accounts.sample(&sample_for(3));
+    books.block_for(T, &[method(2) + 4], span(4));
+    books.wait(T, 7);
+    books.accounts.event(Event::Late { thread: T, wall_ns: 8 });
+    books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 6 });
+    books.block(T, &[method(2) + 4]);
+    books.wait(T, 9);
+    let (profile, _, _) = books.accounts.take(Period::default());
+    let mut found: Vec<_> = profile
+        .samples
+        .iter()
+        .map(|sample| {
+            let span = sample.span.and_then(|span| profile.spans.get(span.get()));
+            let labels = sample.labels.and_then(|labels| profile.labels.get(labels.get()));
+            let label = labels.map_or("-", |labels| profile.text(labels[0].value));
+            let endpoint = span.map_or("-", |span| profile.text(span.endpoint));
+            let id = span.map_or(0, |span| span.ids.span_id);
+            (id, endpoint, label, sample.state.expect("known").name(), sample.values.wall_ns)
+        })
+        .collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            (0, "-", "-", "sleeping", 9),
+            (2, "E", "two", "running", 100),
+            (3, "E", "-", "runnable", 5),
+            (3, "E", "-", "running", 106),
+            (4, "E", "-", "runnable", 8),
+            (4, "E", "-", "sleeping", 7),
+        ]
+    );
 }
 
 #[test]
@@ -196,9 +254,12 @@ fn waits_go_to_the_place_of_then() {
 fn only_what_is_wanted_is_kept() {
     for (wanted, expected) in [
         (BOTH, vec!["M1 running: 1 100 100", "M1 waiting: 0 0 10"]),
-        (Wanted { cpu: true, wall: false }, vec!["M1 running: 1 100 0"]),
-        (Wanted { cpu: false, wall: true }, vec!["M1 running: 0 0 100", "M1 waiting: 0 0 10"]),
-        (Wanted { cpu: false, wall: false }, vec![]),
+        (Wanted { cpu: true, wall: false, span_ids: true }, vec!["M1 running: 1 100 0"]),
+        (
+            Wanted { cpu: false, wall: true, span_ids: true },
+            vec!["M1 running: 0 0 100", "M1 waiting: 0 0 10"],
+        ),
+        (Wanted { cpu: false, wall: false, span_ids: true }, vec![]),
     ] {
         let mut books = Books::new(wanted);
         books.start(T);

@@ -6,6 +6,7 @@ use testing::Random;
 
 use crate::fake::{events, lost, shared, thread};
 use model::EndReason;
+use signal::context::SpanContext;
 
 const TICK_NS: u64 = 10_000_000;
 const TID: u32 = 7;
@@ -106,6 +107,7 @@ impl Kernel for World {
                 frames: Box::new([place]),
                 gap: None,
                 end: EndReason::Root,
+                context: SpanContext::default(),
                 call: Some(202),
                 copy: None,
                 #[cfg(feature = "oracle")]
@@ -118,7 +120,8 @@ impl Kernel for World {
 
 fn sampler(threads_per_tick: usize) -> WallSampler<World> {
     let shared = shared(1, 2);
-    WallSampler::over(World::new(), shared, Arc::default(), TICK_NS, threads_per_tick)
+    let beat = Beat { tick_ns: TICK_NS, threads: threads_per_tick, span_threads: 2 };
+    WallSampler::over(World::new(), shared, Arc::default(), beat)
 }
 
 /// A sampler that knows the thread.
@@ -375,6 +378,77 @@ fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
         assert_eq!((wall.threads.len(), wall.due.len()), (1, 1));
         assert_eq!(wall.samples(), u64::from(round) + 1, "the one that lives was visited");
     }
+}
+
+/// Writes what a tracer would: whether the thread of a record works for a request.
+fn set_span(shared: &Shared, thread: ThreadRef, has_span: bool) {
+    let context: *const u8 =
+        std::ptr::from_ref(shared.records[thread.index as usize].context()).cast();
+    // SAFETY: the place of `valid` by the header, a byte of an atomic number.
+    let valid = unsafe { &*context.add(56).cast::<std::sync::atomic::AtomicU8>() };
+    valid.store(has_span.into(), std::sync::atomic::Ordering::Relaxed);
+}
+
+#[test]
+fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
+    let shared = shared(40, 2);
+    let beat = Beat { tick_ns: TICK_NS, threads: 1, span_threads: 2 };
+    let mut wall = WallSampler::over(World::new(), shared, Arc::default(), beat);
+    wall.kernel.begin(Doing::Blocked(1));
+    let mut threads = vec![];
+    for index in 0..20 {
+        let generation = shared.records[index].open(TID, 0, 0, 0);
+        let thread = thread(u32::try_from(index).expect("small"), generation);
+        wall.add(thread, TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
+        threads.push(thread);
+    }
+    let visited = |wall: &mut WallSampler<World>| {
+        wall.kernel.pass(TICK_NS);
+        let now_ns = wall.kernel.now_ns;
+        let before = wall.samples();
+        wall.tick();
+        events(&wall.inbox);
+        let mut seen: Vec<u32> = wall
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.time_ns == now_ns)
+            .map(|(thread, _)| thread.index)
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen.len() as u64, wall.samples() - before);
+        seen
+    };
+    // Their contexts are written, but none has a span: one a tick, in turn.
+    threads.iter().for_each(|thread| wall.trace(*thread));
+    assert_eq!([visited(&mut wall), visited(&mut wall)], [[0], [1]]);
+    assert_eq!(wall.next_due_ns(), Some(0), "a span may begin at any time");
+    for index in [11, 12, 13] {
+        set_span(shared, threads[index], true);
+    }
+    assert_eq!(visited(&mut wall), [2, 11, 12]);
+    assert_eq!(visited(&mut wall), [3, 11, 13]);
+    assert_eq!(visited(&mut wall), [4, 12, 13]);
+    // One that was visited in this tick is not visited twice; one that has ended costs a glance.
+    shared.records[12].close();
+    wall.remove(threads[12], wall.kernel.now_ns, wall.kernel.cpu_ns);
+    set_span(shared, threads[5], true);
+    assert_eq!(visited(&mut wall), [5, 11]);
+    assert_eq!(wall.traced.len(), 19);
+    assert_eq!(visited(&mut wall), [5, 6, 13]);
+    for thread in &threads {
+        set_span(shared, *thread, false);
+    }
+    assert_eq!(visited(&mut wall), [7]);
+    // Time stays whole, however often a thread is visited.
+    wall.settle();
+    let waited: u64 = events(&wall.inbox)
+        .iter()
+        .map(|event| match event {
+            Event::Waited { wall_ns, .. } => *wall_ns,
+            _ => 0,
+        })
+        .sum();
+    assert!(waited > 0);
 }
 
 #[test]

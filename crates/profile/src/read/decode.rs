@@ -1,37 +1,47 @@
 //! A profile from bytes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use model::ThreadState;
 
 use super::error::DecodeError;
 use super::inflate::{INFLATED_BYTES, inflate};
+use super::labels::Labels;
 use super::tables::{LocationEntry, Tables, fields, numbers};
 use super::threads::Threads;
 use crate::aggregate::{Added, Aggregate, Key};
 use crate::bounds::Limits;
 use crate::index::{FrameIndex, ModuleIndex, StringIndex};
 use crate::kind::split_system_name;
-use crate::pprof::{LABEL_STATE, LABEL_THREAD_ID, LABEL_THREAD_NAME, field};
+use crate::label_name::name_from_file;
+use crate::pprof::{
+    LABEL_ENDPOINT, LABEL_LOCAL_ROOT_SPAN_ID, LABEL_SPAN_ID, LABEL_STATE, LABEL_THREAD_ID,
+    LABEL_THREAD_NAME, LABEL_TRACE_ID, field,
+};
 use crate::profile::{Function, Module, Period, Profile, Values};
-use crate::report::{ReportError, SelfReport};
+use crate::report::{ReportError, SelfReport, endpoint_from_comment};
+use crate::span::{SpanIds, SpanKey};
 use crate::wire::Value;
 
 /// Frames of all samples together at most: bounds the time that a small, hostile file takes.
 const FRAMES_OF_SAMPLES: usize = 1 << 30;
+/// Labels of one sample at most.
+const LABELS_OF_SAMPLE: usize = 1 << 16;
 
 /// What [`decode`] gives.
 #[derive(Debug)]
 pub struct Decoded {
     /// The profile.
     pub profile: Profile,
-    /// Why the profiler's own numbers could not be read, where they are there; the samples are
-    /// good.
+    /// Why the profiler's own numbers, or those of endpoints, could not be read, where they are
+    /// there; the samples are good.
     pub report_error: Option<ReportError>,
 }
 
 /// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
-/// time, and of labels other than thread and state, nothing is kept.
+/// time nothing is kept. Labels that are not ours are the program's; numbers become texts, without
+/// their units.
 ///
 /// # Errors
 /// If the bytes are no such profile; the error says what is wrong.
@@ -63,13 +73,17 @@ struct Columns {
 
 /// A sample's parts; kept for their memory.
 #[derive(Debug, Default)]
-struct Parts {
+struct Parts<'a> {
     frames: Vec<FrameIndex>,
     locations: Vec<u64>,
     values: Vec<u64>,
     thread_id: u32,
     thread_name: String,
     state: Option<ThreadState>,
+    has_span: bool,
+    ids: SpanIds,
+    endpoint: &'a str,
+    labels: Vec<(&'a str, Cow<'a, str>)>,
 }
 
 struct Decoder<'a> {
@@ -77,10 +91,11 @@ struct Decoder<'a> {
     columns: Columns,
     aggregate: Aggregate,
     threads: Threads,
+    labels: Labels,
     /// A location's frames, the innermost first.
     frames: HashMap<u64, Box<[FrameIndex]>>,
     frames_of_samples: usize,
-    parts: Parts,
+    parts: Parts<'a>,
 }
 
 impl<'a> Decoder<'a> {
@@ -90,6 +105,7 @@ impl<'a> Decoder<'a> {
             columns: columns(tables)?,
             aggregate: Aggregate::new(Limits::READER),
             threads: Threads::default(),
+            labels: Labels::default(),
             frames: HashMap::with_capacity(tables.locations.len()),
             frames_of_samples: 0,
             parts: Parts::default(),
@@ -181,41 +197,53 @@ impl<'a> Decoder<'a> {
             self.parts.frames.extend_from_slice(frames);
         }
         let values = self.values(position)?;
-        let parts = &self.parts;
-        let stack = self.aggregate.stack_index(parts.frames.iter().copied());
-        let thread = self.threads.key(parts.thread_id, &parts.thread_name, &mut self.aggregate);
-        match self
-            .aggregate
-            .add_key(Key { thread, state: parts.state, ..Key::of_stack(stack) }, values)
-        {
+        let key = self.key()?;
+        match self.aggregate.add_key(key, values) {
             Added::Kept => Ok(()),
             Added::Lost(_) => Err(DecodeError::TooMany { what: "stacks or samples" }),
         }
     }
 
+    fn key(&mut self) -> Result<Key, DecodeError> {
+        let (parts, aggregate) = (&self.parts, &mut self.aggregate);
+        let stack = aggregate.stack_index(parts.frames.iter().copied());
+        let thread = self.threads.key(parts.thread_id, &parts.thread_name, aggregate);
+        let span = if parts.has_span {
+            let endpoint = aggregate.strings.intern(parts.endpoint);
+            let endpoint = endpoint.ok_or(DecodeError::TooMany { what: "strings" })?;
+            let span = aggregate.spans.intern(SpanKey { ids: parts.ids, endpoint });
+            Some(span.ok_or(DecodeError::TooMany { what: "spans" })?)
+        } else {
+            None
+        };
+        let mut pairs: Vec<_> =
+            parts.labels.iter().map(|(name, value)| (*name, value.as_ref())).collect();
+        let labels = self.labels.key(&mut pairs, aggregate)?;
+        Ok(Key { stack, thread, state: parts.state, span, labels })
+    }
+
     fn label(&mut self, message: &[u8]) -> Result<(), DecodeError> {
-        let (mut key, mut text, mut number) = (0, 0, 0);
+        let (mut key, mut text, mut number, mut unit) = (0, 0, 0, 0);
         for field in fields("label", message) {
             match field? {
                 (field::LABEL_KEY, Value::Number(value)) => key = value,
                 (field::LABEL_TEXT, Value::Number(value)) => text = value,
                 (field::LABEL_NUMBER, Value::Number(value)) => number = value,
+                (field::LABEL_UNIT, Value::Number(value)) => unit = value,
                 _ => {}
             }
         }
-        let text = self.tables.text(text)?;
-        match self.tables.text(key)? {
-            // Other profilers write it as text.
-            LABEL_THREAD_ID => {
-                let number = if text.is_empty() { number } else { text.parse().unwrap_or(0) };
-                self.parts.thread_id = u32::try_from(number).unwrap_or_default();
-            }
-            LABEL_THREAD_NAME => text.clone_into(&mut self.parts.thread_name),
-            LABEL_STATE => {
-                self.parts.state = ThreadState::ALL.into_iter().find(|state| state.name() == text);
-            }
-            _ => {}
+        let tables = self.tables;
+        let (name, text) = (tables.text(key)?, tables.text(text)?);
+        if name.is_empty() || self.parts.own_label(name, text, number) {
+            return Ok(());
         }
+        if self.parts.labels.len() >= LABELS_OF_SAMPLE {
+            return Err(DecodeError::TooMany { what: "labels" });
+        }
+        let is_number = text.is_empty() && (number != 0 || unit != 0);
+        let value = if is_number { number.cast_signed().to_string().into() } else { text.into() };
+        self.parts.labels.push((name_from_file(name), value));
         Ok(())
     }
 
@@ -243,10 +271,19 @@ impl<'a> Decoder<'a> {
         let tables = self.tables;
         let comments = tables.comments.iter().map(|position| tables.text(*position));
         let comments = comments.collect::<Result<Vec<_>, _>>()?;
-        let (report, report_error) = match SelfReport::from_comments(comments) {
+        let (report, mut report_error) = match SelfReport::from_comments(comments.clone()) {
             Ok(report) => (report, None),
             Err(error) => (None, Some(error)),
         };
+        for endpoint in comments.into_iter().filter_map(endpoint_from_comment) {
+            match endpoint {
+                Ok((requests, duration_ns, name)) => {
+                    let name = self.string(name)?;
+                    self.aggregate.endpoints.add(name, requests, duration_ns);
+                }
+                Err(error) => report_error = Some(error),
+            }
+        }
         let taken = self.aggregate.take(Period {
             start_unix_ns: tables.time_ns,
             duration_ns: tables.duration_ns,
@@ -256,7 +293,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     fn clear(&mut self) {
         self.frames.clear();
         self.locations.clear();
@@ -264,6 +301,48 @@ impl Parts {
         self.thread_id = 0;
         self.thread_name.clear();
         self.state = None;
+        self.has_span = false;
+        self.ids = SpanIds::NONE;
+        self.endpoint = "";
+        self.labels.clear();
+    }
+
+    /// Takes a label that has a meaning of ours; whether it was one.
+    fn own_label(&mut self, name: &str, text: &'a str, number: u64) -> bool {
+        match name {
+            // Other profilers write it as text.
+            LABEL_THREAD_ID => {
+                let number = if text.is_empty() { number } else { text.parse().unwrap_or(0) };
+                self.thread_id = u32::try_from(number).unwrap_or_default();
+                return true;
+            }
+            LABEL_THREAD_NAME => {
+                text.clone_into(&mut self.thread_name);
+                return true;
+            }
+            LABEL_STATE => {
+                self.state = ThreadState::ALL.into_iter().find(|state| state.name() == text);
+                return self.state.is_some();
+            }
+            LABEL_TRACE_ID => {
+                let Some(id) = SpanIds::trace_from_text(text) else { return false };
+                self.ids.trace_id = id;
+            }
+            LABEL_SPAN_ID | LABEL_LOCAL_ROOT_SPAN_ID => {
+                // Other profilers write it as text: a decimal number.
+                let number = if text.is_empty() { Some(number) } else { text.parse().ok() };
+                let Some(id) = number else { return false };
+                if name == LABEL_SPAN_ID {
+                    self.ids.span_id = id;
+                } else {
+                    self.ids.local_root_span_id = id;
+                }
+            }
+            LABEL_ENDPOINT => self.endpoint = text,
+            _ => return false,
+        }
+        self.has_span = true;
+        true
     }
 }
 

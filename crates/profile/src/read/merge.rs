@@ -1,18 +1,24 @@
 //! Several profiles as one.
 
+use super::labels::Labels;
 use super::threads::Threads;
 use crate::aggregate::{Aggregate, Key, ThreadKey};
 use crate::bounds::Limits;
 use crate::index::{FrameIndex, ModuleIndex, StackIndex, StringIndex};
-use crate::profile::{Function, Module, Period, Profile, StackNode};
+use crate::labels::UsedSet;
+use crate::profile::{Function, Label, Module, Period, Profile, Span, StackNode};
+use crate::span::{SpanKey, SpanNumber};
 
 /// Adds profiles up, one after the other, so that not all have to be in memory.
 ///
-/// What is equal in all parts becomes one: functions by name and file, threads by number and name.
+/// What is equal in all parts becomes one: functions by name and file, threads by number and
+/// name. Where one profile knows the endpoint of a local root span, the samples of all others have
+/// it too.
 #[derive(Debug)]
 pub struct Merger {
     aggregate: Aggregate,
     threads: Threads,
+    labels: Labels,
     period: Option<Period>,
 }
 
@@ -21,6 +27,7 @@ impl Default for Merger {
         Self {
             aggregate: Aggregate::new(Limits::READER),
             threads: Threads::default(),
+            labels: Labels::default(),
             period: None,
         }
     }
@@ -35,6 +42,12 @@ impl Merger {
         });
         let frames = self.frames(profile);
         let stacks = self.stacks(profile, &frames);
+        let spans = self.spans(profile);
+        let labels = self.labels(profile);
+        for endpoint in &profile.endpoints {
+            let name = self.string(profile, endpoint.name);
+            self.aggregate.endpoints.add(name, endpoint.requests, endpoint.duration_ns);
+        }
         for sample in &profile.samples {
             let over_limit = self.aggregate.over_limit_stack();
             let stack = stacks.get(sample.stack.get()).copied().flatten().unwrap_or(over_limit);
@@ -43,7 +56,9 @@ impl Merger {
                 self.threads.key(thread.tid, name, &mut self.aggregate)
             });
             // The loss is in the profile, as the frame that says so.
-            let key = Key { thread, state: sample.state, ..Key::of_stack(stack) };
+            let span = sample.span.and_then(|span| spans.get(span.get()).copied().flatten());
+            let labels = sample.labels.and_then(|at| labels.get(at.get()).copied().flatten());
+            let key = Key { stack, thread, state: sample.state, span, labels };
             let _ = self.aggregate.add_key(key, sample.values);
         }
     }
@@ -96,6 +111,23 @@ impl Merger {
                 self.aggregate.location(function, module, (frame.address, frame.line))
             })
             .collect()
+    }
+
+    fn spans(&mut self, profile: &Profile) -> Vec<Option<SpanNumber>> {
+        let span = |span: &Span| {
+            let endpoint = self.string(profile, span.endpoint);
+            self.aggregate.spans.intern(SpanKey { ids: span.ids, endpoint })
+        };
+        profile.spans.iter().map(span).collect()
+    }
+
+    fn labels(&mut self, profile: &Profile) -> Vec<Option<UsedSet>> {
+        let set = |labels: &Vec<Label>| {
+            let pair = |label: &Label| (profile.text(label.name), profile.text(label.value));
+            let mut pairs: Vec<_> = labels.iter().map(pair).collect();
+            self.labels.key(&mut pairs, &mut self.aggregate).ok().flatten()
+        };
+        profile.labels.iter().map(set).collect()
     }
 
     /// New positions by old ones; a parent is before its children, so it is there already.

@@ -6,6 +6,7 @@
 mod decode;
 mod error;
 mod inflate;
+mod labels;
 mod merge;
 mod tables;
 mod threads;

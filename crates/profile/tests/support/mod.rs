@@ -3,17 +3,29 @@
 
 use model::{EndReason, FrameKind, Loss, ThreadState};
 use profile::{
-    Added, Aggregate, Frame, ModuleInfo, Period, Profile, SampleKey, SelfReport, ThreadKey, Values,
+    Added, Aggregate, Frame, ModuleInfo, Period, Profile, SampleKey, SelfReport, SpanIds,
+    ThreadKey, Values,
 };
 
 pub const MS: u64 = 1_000_000;
 
-/// Adds a sample; the frames leaf first, as `module!function`.
+/// Adds a sample outside of spans.
 pub fn add(
+    aggregate: &mut Aggregate,
+    frames: &[&str],
+    thread: (ThreadKey, Option<ThreadState>),
+    values: (u64, u64, u64),
+) {
+    add_for(aggregate, frames, thread, values, (None, 0));
+}
+
+/// Adds a sample; the frames leaf first, as `module!function`.
+pub fn add_for(
     aggregate: &mut Aggregate,
     frames: &[&str],
     (thread, state): (ThreadKey, Option<ThreadState>),
     (count, cpu_ms, wall_ms): (u64, u64, u64),
+    (span, labels): (Option<SpanIds>, u64),
 ) {
     let ids: Vec<_> = frames
         .iter()
@@ -43,12 +55,16 @@ pub fn add(
             })
         })
         .collect();
-    let stack = aggregate.stack(ids);
     let values = Values { count, cpu_ns: cpu_ms * MS, wall_ns: wall_ms * MS };
-    assert_eq!(
-        aggregate.add(&SampleKey { stack, thread, state, span: None, labels: 0 }, values),
-        Added::Kept
-    );
+    let key = SampleKey { stack: aggregate.stack(ids), thread, state, span, labels };
+    assert_eq!(aggregate.add(&key, values), Added::Kept);
+}
+
+/// The ids of a span of a request.
+pub fn span(request: u64, span: u64) -> SpanIds {
+    let mut trace_id = [0xab; 16];
+    trace_id[8..].copy_from_slice(&request.to_be_bytes());
+    SpanIds { trace_id, span_id: (request << 8) + span, local_root_span_id: request << 8 }
 }
 
 /// A profile with one of everything.
@@ -66,6 +82,22 @@ pub fn sample_profile() -> Profile {
     add(&mut aggregate, &hot, (main, Some(ThreadState::Running)), (0, 0, 300));
     add(&mut aggregate, &["libclr.so!gc::mark"], (pool, None), (5, 50, 0));
     add(&mut aggregate, &["[no unwind rule]"], (ThreadKey::NONE, None), (1, 10, 0));
+    // An id over `i64::MAX`, two spans of one request, one without endpoint, and labels of all
+    // sorts.
+    let get = span(0x00fe_dcba_9876_5432, 0);
+    let query = SpanIds { span_id: get.span_id + 1, ..get };
+    aggregate.labels(3, &[("tenant", "Größe 7"), ("state", "new"), ("empty", "")]);
+    aggregate.labels(4, &[("tenant", "8")]);
+    add_for(&mut aggregate, &hot, (main, None), (2, 20, 0), (Some(get), 3));
+    let sockets = ["libc.so!recv", "Shop.dll!Shop.Db.Query()", root];
+    let io = (main, Some(ThreadState::Io));
+    add_for(&mut aggregate, &sockets, io, (0, 0, 40), (Some(query), 3));
+    add_for(&mut aggregate, &sockets, io, (0, 0, 5), (Some(span(2, 0)), 4));
+    add_for(&mut aggregate, &sockets, io, (0, 0, 5), (None, 4));
+    aggregate.endpoint(get.local_root_span_id, "GET /orders/{id}");
+    aggregate.request("GET /orders/{id}", 70 * MS);
+    aggregate.request("GET /orders/{id}", 30 * MS);
+    aggregate.request("POST /orders", 1);
     let period = Period {
         start_unix_ns: 1_790_000_000_000_000_000,
         duration_ns: 1_000 * MS,
@@ -148,6 +180,8 @@ pub mod proto {
         pub str: i64,
         #[prost(int64, tag = "3")]
         pub num: i64,
+        #[prost(int64, tag = "4")]
+        pub num_unit: i64,
     }
     #[derive(Clone, Copy, PartialEq, Message)]
     pub struct Mapping {

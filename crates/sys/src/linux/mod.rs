@@ -6,6 +6,7 @@ pub mod disposition;
 pub mod memory;
 pub mod pages;
 pub mod proc;
+pub mod process_context;
 pub mod stderr;
 pub mod thread;
 pub mod timer;

@@ -1,0 +1,258 @@
+//! What tracers call: a thread's context block, and numbers for names that it has no room for.
+//!
+//! Called on the application's threads, a few times a request: short locks, no system call.
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::limits::{
+    ENDPOINT_BYTES_MAX, ENDPOINTS_MAX, LABEL_NAME_BYTES_MAX, LABEL_SETS_MAX, LABEL_VALUE_BYTES_MAX,
+    LABELS_MAX,
+};
+use rustc_hash::FxHashMap;
+use signal::context::Context;
+
+use crate::event::{Event, Inbox};
+use crate::registry::Registry;
+
+/// Names and values.
+type Labels = Box<[(String, String)]>;
+
+/// What tracers may ask and tell.
+pub struct Spans {
+    registry: Arc<Registry>,
+    inbox: Arc<Inbox>,
+    /// Whether tracers are wanted, and the profiler has not stopped.
+    open: AtomicBool,
+    endpoints: Mutex<Numbers<Box<str>>>,
+    label_sets: Mutex<Numbers<Labels>>,
+}
+
+impl Spans {
+    /// For tracers, unless samples are not to be labelled.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, wanted: bool) -> Self {
+        Self {
+            registry,
+            inbox,
+            open: AtomicBool::new(wanted),
+            endpoints: Mutex::new(Numbers::new(ENDPOINTS_MAX)),
+            label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
+        }
+    }
+
+    /// From now on nobody is there to be told anything.
+    pub fn close(&self) {
+        self.open.store(false, Ordering::Relaxed);
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The calling thread's block; `None` if tracers aren't wanted or the thread isn't known.
+    #[must_use]
+    pub fn own_context(&self) -> Option<&'static Context> {
+        self.is_open().then(|| self.registry.own_context()).flatten()
+    }
+
+    /// The number of an endpoint's name; 0 if there are too many.
+    #[must_use]
+    pub fn endpoint(&self, name: &[u8]) -> u32 {
+        if !self.is_open() || name.is_empty() {
+            return 0;
+        }
+        let name = cut(name, ENDPOINT_BYTES_MAX).into_boxed_str();
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, is_new) = endpoints.number(&name);
+        if is_new {
+            // Under the lock, so that the name is told before anybody else can use its number.
+            self.inbox.post(Event::Endpoint { number, name });
+        }
+        number
+    }
+
+    /// A request is for an endpoint.
+    pub fn request(&self, root: u64, endpoint: u32) {
+        if self.is_open() && root != 0 && endpoint != 0 {
+            self.inbox.post(Event::Request { root, endpoint });
+        }
+    }
+
+    /// A request is over.
+    pub fn request_ended(&self, root: u64, duration_ns: u64) {
+        if self.is_open() && root != 0 {
+            self.inbox.post(Event::RequestEnded { root, duration_ns });
+        }
+    }
+
+    /// The number of a set of labels, given as names and values that each end with a NUL; 0 if
+    /// there are too many sets, or no label in this one.
+    #[must_use]
+    pub fn labels(&self, pairs: &[u8]) -> u64 {
+        if !self.is_open() {
+            return 0;
+        }
+        let pairs = labels(pairs);
+        if pairs.is_empty() {
+            return 0;
+        }
+        let pairs = pairs.into_boxed_slice();
+        let mut sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, is_new) = sets.number(&pairs);
+        let number = u64::from(number);
+        if is_new {
+            self.inbox.post(Event::Labels { number, pairs });
+        }
+        number
+    }
+}
+
+/// Numbers for things, from 1 on.
+struct Numbers<T> {
+    of: FxHashMap<T, u32>,
+    max: usize,
+}
+
+impl<T: Clone + Eq + Hash> Numbers<T> {
+    fn new(max: usize) -> Self {
+        Self { of: FxHashMap::default(), max }
+    }
+
+    /// A thing's number, and whether it is new; 0 if it is and there are too many.
+    fn number(&mut self, thing: &T) -> (u32, bool) {
+        if let Some(number) = self.of.get(thing) {
+            return (*number, false);
+        }
+        if self.of.len() >= self.max {
+            return (0, false);
+        }
+        let number = u32::try_from(self.of.len()).unwrap_or(u32::MAX).saturating_add(1);
+        self.of.insert(thing.clone(), number);
+        (number, true)
+    }
+}
+
+/// The labels of a set, in the order of their names; of two with one name the last counts.
+fn labels(bytes: &[u8]) -> Vec<(String, String)> {
+    let mut parts = bytes.split(|byte| *byte == 0);
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        let name = cut(name, LABEL_NAME_BYTES_MAX);
+        let value = cut(value, LABEL_VALUE_BYTES_MAX);
+        if name.is_empty() {
+            continue;
+        }
+        let is_full = pairs.len() >= LABELS_MAX;
+        match pairs.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, last)) => *last = value,
+            None if is_full => {}
+            None => pairs.push((name, value)),
+        }
+    }
+    pairs.sort_unstable();
+    pairs
+}
+
+/// A text of at most so many bytes; what is not UTF-8 is replaced.
+fn cut(bytes: &[u8], max: usize) -> String {
+    // A character has at most four bytes, so what lies farther on can't be needed.
+    let enough = bytes.get(..max.saturating_add(4)).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(enough);
+    let end = text.floor_char_boundary(max);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuSampler;
+    use crate::fake::{events, shared};
+    use crate::log::Log;
+    use std::time::Duration;
+
+    fn spans(wanted: bool) -> Spans {
+        let inbox = Arc::new(Inbox::default());
+        let log = Log::new(config::LogLevel::Off, None);
+        let cpu = CpuSampler::new(None, Duration::ZERO, 0, log);
+        let registry = Registry::new(shared(2, 2), Arc::clone(&inbox), cpu);
+        Spans::new(Arc::new(registry), inbox, wanted)
+    }
+
+    fn told(spans: &Spans) -> Vec<String> {
+        events(&spans.inbox).iter().map(|event| format!("{event:?}")).collect()
+    }
+
+    #[test]
+    fn a_name_has_one_number_and_is_told_once() {
+        let spans = spans(true);
+        let numbers = [b"a".as_slice(), b"b", b"a", b""].map(|name| spans.endpoint(name));
+        assert_eq!(numbers, [1, 2, 1, 0]);
+        assert_eq!(
+            told(&spans),
+            [r#"Endpoint { number: 1, name: "a" }"#, r#"Endpoint { number: 2, name: "b" }"#]
+        );
+        for n in 2..ENDPOINTS_MAX {
+            assert_eq!(spans.endpoint(n.to_string().as_bytes()) as usize, n + 1);
+        }
+        assert_eq!((spans.endpoint(b"one too many"), spans.endpoint(b"a")), (0, 1));
+    }
+
+    #[test]
+    fn requests_are_handed_on_if_they_say_something() {
+        let spans = spans(true);
+        spans.request(7, 1);
+        spans.request(0, 1);
+        spans.request(7, 0);
+        spans.request_ended(7, 9);
+        spans.request_ended(0, 9);
+        assert_eq!(
+            told(&spans),
+            ["Request { root: 7, endpoint: 1 }", "RequestEnded { root: 7, duration_ns: 9 }"]
+        );
+    }
+
+    #[test]
+    fn sets_are_equal_whatever_their_order_and_bounded_whatever_comes() {
+        let long = vec![b'x'; 1000];
+        let many: Vec<u8> = (0..40).flat_map(|n| format!("k{n:02}\0v\0").into_bytes()).collect();
+        for (bytes, expected) in [
+            (&b"b\x002\0a\x001\0"[..], vec![("a", "1"), ("b", "2")]),
+            (b"a\x001\0b\x002\0", vec![("a", "1"), ("b", "2")]),
+            (b"a\x001\0a\x002\0", vec![("a", "2")]),
+            (b"a\0", vec![("a", "")]),
+            (b"a", vec![]),
+            (b"\0v\0", vec![]),
+            (b"", vec![]),
+            (b"\xff\0\xfe\0", vec![("\u{fffd}", "\u{fffd}")]),
+        ] {
+            let found = labels(bytes);
+            let found: Vec<_> = found.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            assert_eq!(found, expected, "{bytes:?}");
+        }
+        let lengths = |bytes: &[u8]| -> Vec<_> {
+            labels(bytes).iter().map(|(name, value)| (name.len(), value.len())).collect()
+        };
+        let both = [&long[..], &long].join(&0);
+        assert_eq!(lengths(&both), [(LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX)]);
+        assert_eq!(lengths(&many).len(), LABELS_MAX);
+        let spans = spans(true);
+        let sets = [&b"b\x002\0a\x001\0"[..], b"a\x001\0b\x002\0", b"a\x002\0", b""];
+        assert_eq!(sets.map(|set| spans.labels(set)), [1, 1, 2, 0]);
+        assert_eq!(told(&spans).len(), 2);
+    }
+
+    #[test]
+    fn nobody_is_told_anything_if_tracers_are_not_wanted_or_it_is_over() {
+        let over = spans(true);
+        over.close();
+        for spans in [spans(false), over] {
+            assert_eq!((spans.endpoint(b"a"), spans.labels(b"a\0b\0")), (0, 0));
+            spans.request(1, 1);
+            spans.request_ended(1, 1);
+            assert!(spans.own_context().is_none());
+            assert!(told(&spans).is_empty());
+        }
+    }
+}
