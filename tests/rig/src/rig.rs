@@ -17,7 +17,7 @@ use crate::runtime::{
 };
 use crate::unavailable::Unavailable;
 use crate::user_dotnet::UserDotnet;
-use crate::{deps, skip, workload};
+use crate::{deps, managed, skip, workload};
 
 type Available<T> = std::result::Result<T, Unavailable>;
 
@@ -157,6 +157,15 @@ impl Rig {
     /// With the compiler's messages, or if there is no compiler ([`Unavailable`] in the chain).
     pub fn compile(&self, sources: &[PathBuf], out: &Path, options: &CompileOptions) -> Result<()> {
         self.toolchain()?.compile(sources, out, options)
+    }
+
+    /// The product's own assemblies, in the order of [`Managed::ALL`](crate::Managed::ALL), with
+    /// their PDBs beside them.
+    ///
+    /// # Errors
+    /// If they do not compile, or there is no compiler ([`Unavailable`] in the chain).
+    pub fn managed(&self) -> Result<[PathBuf; 2]> {
+        managed::compile_all(self)
     }
 
     /// A real workload: Roslyn compiles 1,500 generated classes, with some 25,000 methods jitted.
