@@ -13,8 +13,8 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A web service whose requests are known: what each endpoint computed, and how long it took. --load
-/// SECONDS puts it under load from a child process with --clients N; --log FILE lists all pieces of
-/// work; --verify N asks itself N times and holds the context blocks against what they must say.
+/// SECONDS puts it under load from a child process with --clients N, on all endpoints or on --path
+/// PATH; --log FILE lists all pieces of work; --verify N asks itself N times and holds the context blocks against what they must say.
 /// Requests have activities since there is a logger (--listener: since somebody listens to them;
 /// --no-activities: they have none).
 /// </summary>
@@ -34,7 +34,10 @@ static class Requests
     {
         var arguments = new Arguments(words);
         if (arguments.Has("client-of"))
-            return await Load.Run(arguments, Paths);
+        {
+            var paths = arguments.Has("path") ? new[] { arguments.Text("path") } : Paths;
+            return await Load.Run(arguments, paths);
+        }
 
         using var listener = Listener(arguments);
         await using var app = Build(arguments);

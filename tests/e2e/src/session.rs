@@ -86,6 +86,23 @@ impl Session {
         Ok(Self { name, command, folder, limit: LIMIT, alone })
     }
 
+    /// With the startup hook that tells the agent of requests, before any other hook.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn with_spans(mut self) -> Result<Self> {
+        const HOOKS: &str = "DOTNET_STARTUP_HOOKS";
+        let [spans, _labels] = Rig::ensure()?.managed()?;
+        let mut hooks = spans.into_os_string();
+        let given = self.command.get_envs().find(|(name, _)| *name == HOOKS);
+        if let Some((_, Some(others))) = given {
+            hooks.push(":");
+            hooks.push(others);
+        }
+        self.command.env(HOOKS, hooks);
+        Ok(self)
+    }
+
     /// With more arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
