@@ -87,6 +87,8 @@ pub enum Event {
         thread: ThreadRef,
         /// In nanoseconds.
         wall_ns: u64,
+        /// The request it worked for.
+        context: SpanContext,
     },
     /// A thread was late so long to come out of the wait that it was last found in, or of the next
     /// one if it has not been found in any.
