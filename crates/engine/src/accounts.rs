@@ -268,6 +268,9 @@ impl Accounts {
             Event::Ended { thread } => self.ended(thread),
             Event::Blocked { thread, stack } => self.blocked(thread, stack),
             Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
+            Event::WaitedUnseen { thread, wall_ns, context } => {
+                self.waited_unseen(thread, wall_ns, context);
+            }
             Event::Delayed { thread, wall_ns, context } => self.delayed(thread, wall_ns, context),
             Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
@@ -410,6 +413,25 @@ impl Accounts {
             }
             None => self.charge_ran(thread, ThreadState::Waiting, values),
         }
+    }
+
+    /// Charges a wait that nobody saw to a place of its request: where the thread was last blocked,
+    /// else where it last computed. If it was seen in that request nowhere, no stack is right.
+    fn waited_unseen(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
+        let values = Values { wall_ns, ..Values::default() };
+        let Some(account) = self.threads.get(&thread) else {
+            return self.add_unsampled(ThreadKey::NONE, ThreadState::Waiting, values);
+        };
+        let payer = Payer { thread: account.key, context };
+        let is_in = |place: &&Place| place.context == context;
+        if account.blocked.as_ref().is_some_and(|place| is_in(&place)) {
+            return self.charge_blocked(thread, wall_ns);
+        }
+        let stack = match account.ran.clone().filter(|place| is_in(&place)) {
+            Some(mut place) => self.place_id(&mut place),
+            None => self.aggregate.stack([self.unsampled]),
+        };
+        self.add(payer, stack, ThreadState::Waiting, values);
     }
 
     /// Charges the place where a thread last computed; before there is one, the value waits for it.

@@ -81,6 +81,15 @@ pub enum Event {
         /// In nanoseconds.
         wall_ns: u64,
     },
+    /// A thread waited so long in a request, and was seen running before and after.
+    WaitedUnseen {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+        /// The request; none between two.
+        context: SpanContext,
+    },
     /// A thread was ready so long while others had the processors.
     Delayed {
         /// Which.

@@ -6,6 +6,7 @@
 //! is not touched here. For the wait:
 //!
 //! - The clock has not moved: the thread has not run, so its stack is what it was. Nothing to do.
+//! - It ran at the last visit, and is blocked now: the wait is charged to where it is.
 //! - It has run, and is blocked again: the wait is charged half to the stack it was blocked at and
 //!   half to the one it is blocked at now, since the change lay somewhere between. Over many
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use model::Loss;
 use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
 use rustc_hash::FxHashMap;
+use signal::context::SpanContext;
 use signal::handler::Shared;
 use signal::record::{Record, ThreadRef};
 use sys::clock;
@@ -34,7 +36,7 @@ use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
-use crate::event::{Event, Inbox};
+use crate::event::{BlockedStack, Event, Inbox};
 use crate::registry::Registry;
 use crate::watched::{Shares, Watched};
 
@@ -111,6 +113,8 @@ struct WallThread {
     delayed_ns: u64,
     /// Which request it works for.
     watched: Watched,
+    /// Which it worked for where it was last blocked.
+    place_context: SpanContext,
 }
 
 /// The wall sampler.
@@ -181,6 +185,7 @@ impl<K: Kernel> WallSampler<K> {
             moves: 0,
             delayed_ns: 0,
             watched: Watched::default(),
+            place_context: SpanContext::default(),
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
@@ -304,6 +309,7 @@ impl<K: Kernel> WallSampler<K> {
         // A thread that has just ended: its end is on its way, with the right clock.
         let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
         if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
+            self.shares(thread, wall, now_ns);
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
             let tick_ns = self.beat.tick_ns;
@@ -324,14 +330,24 @@ impl<K: Kernel> WallSampler<K> {
             Looked::Running | Looked::Blocked(_) => {}
         }
         wall.moves = 0;
-        let record = self.shared.records.get(thread.index as usize);
-        let shares = record.map_or_else(Shares::default, |record| {
-            wall.watched.visit(record.context(), wall.time_ns, now_ns)
-        });
+        let shares = self.shares(thread, wall, now_ns);
         let is_blocked = matches!(looked, Looked::Blocked(_));
         let wait_ns = self.elapse(thread, wall, (now_ns, cpu_ns), is_blocked, &shares);
-        self.charge(thread, wall, (wait_ns, shares.of_wait(wait_ns)), looked, now_ns);
+        match looked {
+            Looked::Blocked(stack) => self.charge_to(thread, wall, wait_ns, &shares, stack),
+            Looked::Running | Looked::Moved | Looked::Unreadable => {
+                self.charge_unseen(thread, wall, wait_ns, &shares);
+            }
+        }
         soon_ns
+    }
+
+    /// Whom the time since the last visit belongs to.
+    fn shares(&self, thread: ThreadRef, wall: &mut WallThread, now_ns: u64) -> Shares {
+        let record = self.shared.records.get(thread.index as usize);
+        record.map_or_else(Shares::default, |record| {
+            wall.watched.visit(record.context(), wall.time_ns, now_ns)
+        })
     }
 
     /// Moves a thread's marks to now, and charges its delays. Returns how long it waited in
@@ -374,32 +390,47 @@ impl<K: Kernel> WallSampler<K> {
         split.wait_ns
     }
 
-    /// Charges a wait by where the thread is now; the second number is the part of it that is the
-    /// last place's.
-    fn charge(
+    /// Charges a wait of a thread that is not blocked now.
+    fn charge_unseen(
         &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
-        (wait_ns, last_ns): (u64, u64),
-        looked: Looked,
-        now_ns: u64,
+        wait_ns: u64,
+        shares: &Shares,
     ) {
-        let Looked::Blocked(stack) = looked else {
+        // Between two requests it most likely waited for the second.
+        let context = if shares.changed { SpanContext::default() } else { shares.after };
+        if wall.blocked_since_ns.is_some() || context == wall.place_context {
             wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
-            wall.blocked_since_ns = None;
-            // Else its next sample may be far off, and somewhere else: a thread that spins for work
-            // on a busy machine uses hardly any CPU time.
-            if wall.delayed_ns >= DELAY_NS_MAX {
-                wall.delayed_ns = 0;
-                self.kernel.sample_soon(thread);
-            }
-            return;
-        };
-        let before_ns = if wall.has_stack { last_ns } else { 0 };
+        } else if wait_ns > 0 {
+            self.inbox.post(Event::WaitedUnseen { thread, wall_ns: wait_ns, context });
+        }
+        wall.blocked_since_ns = None;
+        // Else its next sample may be far off, and somewhere else: a thread that spins for work
+        // on a busy machine uses hardly any CPU time.
+        if wall.delayed_ns >= DELAY_NS_MAX {
+            wall.delayed_ns = 0;
+            self.kernel.sample_soon(thread);
+        }
+    }
+
+    /// Charges a wait of a thread that is blocked now, at a stack that is new.
+    fn charge_to(
+        &mut self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        wait_ns: u64,
+        shares: &Shares,
+        stack: BlockedStack,
+    ) {
+        // A thread that ran at the last visit has begun to wait since.
+        let was_blocked = wall.blocked_since_ns.is_some();
+        let before_ns = if was_blocked { shares.of_wait(wait_ns) } else { 0 };
         if wall.has_stack {
             wall.owed_ns = wall.owed_ns.saturating_add(before_ns);
             wall.post_owed(&self.inbox, thread);
         }
+        wall.place_context = stack.context;
         self.inbox.post(Event::Blocked { thread, stack });
         // The second opinion can only be had on the thread itself.
         #[cfg(feature = "oracle")]
@@ -407,7 +438,7 @@ impl<K: Kernel> WallSampler<K> {
             sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
-        wall.blocked_since_ns = Some(now_ns);
+        wall.blocked_since_ns = Some(wall.time_ns);
     }
 }
 

@@ -92,12 +92,12 @@ fn part(ns: u64, share: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
     /// Writes a span as a tracer does, by the header's offsets.
-    fn write(context: &Context, span: u64) {
+    pub(crate) fn write(context: &Context, span: u64) {
         fn at<T>(context: &Context, offset: usize) -> &T {
             // SAFETY: the block has 64 bytes, and the offsets are those of aligned atomic numbers.
             unsafe { &*std::ptr::from_ref(context).byte_add(offset).cast() }

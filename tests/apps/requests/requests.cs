@@ -104,9 +104,11 @@ static class Requests
         for (var i = 0; i < MixedPieces; i++)
         {
             Book.Piece("/mixed", () => Work.Spin(MixedSeconds));
-            await (i % 2 == 0 ? Task.Delay(5) : Task.Run(() => Thread.Sleep(1)));
+            await (i % 2 == 0 ? Task.Delay(5) : Task.Run(() => Book.Piece("/mixed", Rest)));
         }
     }
+
+    static void Rest() => Thread.Sleep(1);
 
     /// <summary>Longer than a profile's period.</summary>
     static async Task Long(double seconds)
