@@ -20,9 +20,7 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
             build_by_sdk(managed, folder)?;
         }
     } else {
-        for assembly in Rig::ensure()?.managed()? {
-            copy(&assembly, folder)?;
-        }
+        Rig::ensure()?.put_managed(folder)?;
     }
     let hook = folder.join(format!("{}.dll", Managed::Spans.name()));
     ensure!(hook.is_file(), "the compiler has made no {}", hook.display());
@@ -49,18 +47,10 @@ fn build_by_sdk(managed: Managed, folder: &Path) -> Result<()> {
         .status()
         .context("dotnet could not be started")?;
     ensure!(status.success(), "dotnet build of {name} failed ({status})");
-    copy(&scratch.join("out").join(format!("{name}.dll")), folder)
-}
-
-/// Copies an assembly and its PDB, each at one stroke: a program may be starting with it.
-fn copy(assembly: &Path, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    for extension in ["dll", "pdb"] {
-        let from = assembly.with_extension(extension);
-        let to = folder.join(from.file_name().context("a path without a name")?);
-        let new = to.with_extension("new");
-        fs::copy(&from, &new).with_context(|| format!("cannot copy {}", from.display()))?;
-        fs::rename(&new, &to).with_context(|| format!("cannot write {}", to.display()))?;
+    for extension in ["pdb", "dll"] {
+        let file = format!("{name}.{extension}");
+        let (from, to) = (scratch.join("out").join(&file), folder.join(&file));
+        fs::rename(&from, &to).with_context(|| format!("cannot write {}", to.display()))?;
     }
     Ok(())
 }
