@@ -106,10 +106,10 @@ static class Verify
         var thread = new Thread(() => Has(root, root));
         thread.Start();
         thread.Join();
-        // Does not flow.
-        var unsafeThread = new Thread(() => Has(null, null));
-        unsafeThread.UnsafeStart();
-        unsafeThread.Join();
+        var other = new Thread(() => Has(null, null));
+        using (ExecutionContext.SuppressFlow())
+            other.Start();
+        other.Join();
 
         var done = new TaskCompletionSource<bool>();
         using var timer = new Timer(_ =>
