@@ -14,7 +14,7 @@ static class Verify
 
     static ActivitySource Source => Activities.Source;
 
-    /// <summary>Runs all of it; fails if anything was wrong, or if there was nothing to ask.</summary>
+    /// <summary>Runs all of it; fails if anything was wrong, or there was nothing to ask.</summary>
     public static int Run()
     {
         new (string, Func<Task>)[]
@@ -318,7 +318,8 @@ static class Verify
     {
         Task after;
         Activity? root;
-        var gate = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
+        var gate =
+            new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
         using (root = Source.StartActivity("root"))
         {
             after = Task.Run(async () =>

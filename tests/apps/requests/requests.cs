@@ -12,11 +12,11 @@ using Microsoft.Extensions.Logging;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// A web service whose requests are known: what each endpoint computed, and how long it took. --load
-/// SECONDS puts it under load from a child process with --clients N; --log FILE lists all pieces of
-/// work; --verify N asks itself N times and holds the context blocks against what they must say.
-/// Requests have activities since there is a logger (--listener: since somebody listens to them;
-/// --no-activities: they have none).
+/// A web service whose requests are known: what each endpoint computed, and how long it took.
+/// --load SECONDS puts it under load from a child process with --clients N; --log FILE lists all
+/// pieces of work; --verify N asks itself N times and holds the context blocks against what they
+/// must say. Requests have activities since there is a logger (--listener: since somebody listens
+/// to them; --no-activities: they have none).
 /// </summary>
 static class Requests
 {
@@ -116,7 +116,7 @@ static class Requests
         }
     }
 
-    /// <summary>Loggers that are enabled and say nothing: that is why there are activities.</summary>
+    /// <summary>Loggers that are enabled and say nothing: hence there are activities.</summary>
     sealed class SilentLoggers : ILoggerProvider, ILogger
     {
         public ILogger CreateLogger(string category) => this;
