@@ -62,7 +62,7 @@ readonly struct ContextBlock
         return new ContextBlock(function == null ? null : function());
     }
 
-    /// <summary>Whether it says that the thread works for this activity; for none if null.</summary>
+    /// <summary>Whether the thread works for this activity; for none if it is null.</summary>
     public bool Is(Activity? activity) =>
         (TraceId, SpanId) == (activity == null
             ? ("", "")

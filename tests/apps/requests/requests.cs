@@ -16,7 +16,7 @@ namespace Corprof.TestApps;
 /// --load SECONDS puts it under load from a child process with --clients N; --log FILE lists all
 /// pieces of work; --verify N asks itself N times and holds the context blocks against what they
 /// must say. Requests have activities since there is a logger (--listener: since somebody listens
-/// to them; --no-activities: they have none).
+/// to them; --instrumented: and since it is instrumented; --no-activities: they have none).
 /// </summary>
 static class Requests
 {
@@ -81,6 +81,8 @@ static class Requests
         builder.Logging.ClearProviders();
         if (!arguments.Has("no-activities") && !arguments.Has("listener"))
             builder.Logging.AddProvider(new SilentLoggers());
+        if (arguments.Has("instrumented"))
+            Instrumentation.Add(builder);
         builder.WebHost.UseUrls("http://127.0.0.1:" + arguments.Int("port", 0));
 
         var app = builder.Build();

@@ -126,11 +126,12 @@ fn the_block_follows_activities_and_labels() -> Result<()> {
     Ok(())
 }
 
-/// Requests with activities because of a logger, because of a listener, and without any.
+/// Requests with activities because of a logger, because of a listener, and without any; and with
+/// others around and in the place of the server's.
 #[test]
 fn the_block_follows_requests() -> Result<()> {
     for version in [Net9, Net10] {
-        for kind in ["logged", "listener", "no-activities"] {
+        for kind in ["logged", "listener", "no-activities", "instrumented"] {
             let test = format!("requests-{kind}");
             let Some(session) = Session::new(&test, "requests", version)? else { break };
             let kind = format!("--{kind}");
