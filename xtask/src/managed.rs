@@ -15,11 +15,12 @@ use crate::workspace;
 /// # Errors
 /// If they do not compile, or there is no compiler.
 pub fn build(folder: &Path) -> Result<PathBuf> {
-    if has_sdk() {
-        for managed in Managed::ALL {
-            build_by_sdk(managed, folder)?;
-        }
-    } else {
+    let by_sdk = || Managed::ALL.iter().try_for_each(|managed| build_by_sdk(*managed, folder));
+    let is_built = has_sdk()
+        && by_sdk()
+            .inspect_err(|error| eprintln!("{error:#}; taking the rig's compiler instead"))
+            .is_ok();
+    if !is_built {
         Rig::ensure()?.put_managed(folder)?;
     }
     let hook = folder.join(format!("{}.dll", Managed::Spans.name()));
