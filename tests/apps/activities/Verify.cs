@@ -64,6 +64,8 @@ static class Verify
     static Task Nested()
     {
         Has(null, null);
+        using (var unheard = new ActivitySource("Corprof.TestApps.Unheard"))
+            That(!unheard.HasListeners(), "nobody listens to what the program does not");
         using (var root = Source.StartActivity("root"))
         {
             That(root != null, "activities are listened to");

@@ -87,7 +87,7 @@ static class Requests
 
         var app = builder.Build();
         if (arguments.Has("verify"))
-            Verification.Map(app, !arguments.Has("no-activities"));
+            Verification.Map(app, arguments);
         app.Use(Book.Measure);
         app.MapGet("/cpu", () => Book.Piece("/cpu", () => Work.Spin(CpuSeconds)));
         app.MapGet("/await", () => Task.Delay(AwaitMillis));
