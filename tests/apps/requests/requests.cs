@@ -13,10 +13,11 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A web service whose requests are known: what each endpoint computed, and how long it took.
-/// --load SECONDS puts it under load from a child process with --clients N; --log FILE lists all
-/// pieces of work; --verify N asks itself N times and holds the context blocks against what they
-/// must say. Requests have activities since there is a logger (--listener: since somebody listens
-/// to them; --instrumented: and since it is instrumented; --no-activities: they have none).
+/// --load SECONDS puts it under load from a child process with --clients N, on all endpoints or on
+/// --path PATH; --log FILE lists all pieces of work; --verify N asks itself N times and holds the
+/// context blocks against what they must say. Requests have activities since there is a logger
+/// (--listener: since somebody listens to them; --instrumented: and since it is instrumented;
+/// --no-activities: they have none).
 /// </summary>
 static class Requests
 {
@@ -34,7 +35,10 @@ static class Requests
     {
         var arguments = new Arguments(words);
         if (arguments.Has("client-of"))
-            return await Load.Run(arguments, Paths);
+        {
+            var paths = arguments.Has("path") ? new[] { arguments.Text("path") } : Paths;
+            return await Load.Run(arguments, paths);
+        }
 
         using var listener = Listener(arguments);
         await using var app = Build(arguments);

@@ -102,11 +102,12 @@ impl Session {
         Ok(Self { name, command, folder, limit: LIMIT, alone })
     }
 
-    /// With the startup hook, after the hooks that the program has already.
+    /// With the startup hook that tells the agent of requests, after the hooks that the program has
+    /// already.
     ///
     /// # Errors
     /// As [`hook`](crate::hook).
-    pub fn spans(mut self) -> Result<Self> {
+    pub fn with_spans(mut self) -> Result<Self> {
         add_hook(&mut self.command)?;
         Ok(self)
     }

@@ -115,7 +115,7 @@ fn the_block_follows_activities_and_labels() -> Result<()> {
     for version in [Net8, Net9, Net10] {
         let test = "activities";
         let Some(session) = Session::new(test, "activities", version)? else { continue };
-        let run = session.spans()?.args(["--verify"]).run()?;
+        let run = session.with_spans()?.args(["--verify"]).run()?;
         let mut checks = run.checks();
         let wrong = run.number("wrong")?;
         checks.that(wrong == 0, format!("{wrong} are wrong: {}", run.outcome.stdout));
@@ -126,25 +126,24 @@ fn the_block_follows_activities_and_labels() -> Result<()> {
     Ok(())
 }
 
-/// Requests with activities because of a logger, because of a listener, and without any; and with
-/// others around and in the place of the server's.
+/// With activities of instrumentations around the server's, and in the place of it.
 #[test]
-fn the_block_follows_requests() -> Result<()> {
-    for version in [Net9, Net10] {
-        for kind in ["logged", "listener", "no-activities", "instrumented"] {
-            let test = format!("requests-{kind}");
-            let Some(session) = Session::new(&test, "requests", version)? else { break };
-            let kind = format!("--{kind}");
-            let arguments = ["--verify", REQUESTS, kind.as_str()];
-            let run = session.spans()?.args(arguments).run()?;
-            let mut checks = run.checks();
-            let wrong = run.number("wrong")?;
-            checks.that(wrong == 0, format!("{wrong} are wrong: {}", run.outcome.stdout));
-            let (requests, roots) = (run.number("requests")?, run.number("roots")?);
-            checks.that(requests == roots, format!("{roots} roots of {requests} requests"));
-            checks.that(requests.to_string() == REQUESTS, format!("{requests} requests"));
-            checks.done()?;
-        }
+fn the_block_follows_requests_that_others_instrument() -> Result<()> {
+    for (version, arguments) in
+        [(Net9, &[][..]), (Net9, &["--no-activities"]), (Net10, &["--listener"])]
+    {
+        let how = arguments.first().map_or("", |argument| argument.trim_start_matches('-'));
+        let test = format!("instrumented-{how}");
+        let Some(session) = Session::new(&test, "requests", version)? else { continue };
+        let session = session.with_spans()?.args(["--verify", REQUESTS, "--instrumented"]);
+        let run = session.args(arguments).run()?;
+        let mut checks = run.checks();
+        let wrong = run.number("wrong")?;
+        checks.that(wrong == 0, format!("{wrong} are wrong: {}", run.outcome.stdout));
+        let (requests, roots) = (run.number("requests")?, run.number("roots")?);
+        checks.that(requests == roots, format!("{roots} roots of {requests} requests"));
+        checks.that(requests.to_string() == REQUESTS, format!("{requests} requests"));
+        checks.done()?;
     }
     Ok(())
 }
