@@ -134,10 +134,14 @@ static class Activities
     /// <summary>The request that an activity belongs to; null if it is one itself.</summary>
     static Request? RequestAround(Context? from, Activity activity)
     {
+        // Until the server has told of its request, instrumentations may put another activity in
+        // the place of the server's, of the same name and with a parent of their choice.
+        if (from?.Request is { IsHttp: false, Activity: Activity root } begun && IsHosting(root))
+            return begun;
         if (IsHosting(activity))
             return null;
         if (activity.Parent is { } parent)
-            return RequestOf(from, parent);
+            return from != null && IsOf(from, parent) ? from.Request : RequestOf(from, parent);
         // Its parent is in another process, or in this one and known by its ids only.
         var parentId = SpanIds.IdOf(activity.ParentSpanId);
         for (var outer = from; outer != null; outer = outer.Outer)
@@ -145,12 +149,8 @@ static class Activities
             if (parentId != 0 && outer.Span.Id == parentId)
                 return outer.Request;
         }
-        // A request that has no activity is not known to whoever started this one. And before the
-        // server has told of its own, instrumentations put another in that one's place.
-        var request = from?.Request;
-        var isServers = request is { Activity: null }
-            || request is { IsHttp: false, Activity: Activity root } && IsHosting(root);
-        return isServers ? request : null;
+        // A request that has no activity is not known to whoever started this one.
+        return from?.Request is { Activity: null } bare ? bare : null;
     }
 
     static Request RequestOf(Context? from, Activity activity)

@@ -14,6 +14,9 @@ static class Labels
     /// <summary>Sets the labels as they were before.</summary>
     const string RestoreName = "Corprof.Labels.Restore";
 
+    /// <summary>Whether the functions can be found already.</summary>
+    public static bool ArePublished => AppDomain.CurrentDomain.GetData(SetName) != null;
+
     /// <summary>Lets the functions be found.</summary>
     public static void Publish()
     {

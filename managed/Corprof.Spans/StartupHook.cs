@@ -26,7 +26,9 @@ internal class StartupHook
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void Start()
     {
-        if (!Settings.Spans)
+        if (Labels.ArePublished)
+            Log.Say("named twice as a startup hook");
+        else if (!Settings.Spans)
             Log.Say("off: CORPROF_SPANS is false");
         else if (!Agent.Find())
             Log.Say("off: there is no agent in this process, or it does not profile");

@@ -1,6 +1,7 @@
 //! `cargo xtask build`: all that users get, side by side in cargo's folder for releases.
 
 use anyhow::{Result, bail};
+use rig::Managed;
 
 use crate::{product, workspace};
 
@@ -14,7 +15,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let target = workspace::metadata()?.target_directory;
     let product = product::build(&target)?;
-    for path in [&product.corprof, &product.agent, &product.spans] {
+    let labels = product.spans.with_file_name(format!("{}.dll", Managed::Labels.name()));
+    for path in [&product.corprof, &product.agent, &product.spans, &labels] {
         println!("{}", path.display());
     }
     Ok(())

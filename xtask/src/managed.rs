@@ -15,14 +15,13 @@ use crate::workspace;
 /// # Errors
 /// If they do not compile, or there is no compiler.
 pub fn build(folder: &Path) -> Result<PathBuf> {
-    if has_sdk() {
-        for managed in Managed::ALL {
-            build_by_sdk(managed, folder)?;
-        }
-    } else {
-        for assembly in Rig::ensure()?.managed()? {
-            copy(&assembly, folder)?;
-        }
+    let by_sdk = || Managed::ALL.iter().try_for_each(|managed| build_by_sdk(*managed, folder));
+    let is_built = has_sdk()
+        && by_sdk()
+            .inspect_err(|error| eprintln!("{error:#}; taking the rig's compiler instead"))
+            .is_ok();
+    if !is_built {
+        Rig::ensure()?.put_managed(folder)?;
     }
     let hook = folder.join(format!("{}.dll", Managed::Spans.name()));
     ensure!(hook.is_file(), "the compiler has made no {}", hook.display());
@@ -49,18 +48,10 @@ fn build_by_sdk(managed: Managed, folder: &Path) -> Result<()> {
         .status()
         .context("dotnet could not be started")?;
     ensure!(status.success(), "dotnet build of {name} failed ({status})");
-    copy(&scratch.join("out").join(format!("{name}.dll")), folder)
-}
-
-/// Copies an assembly and its PDB, each at one stroke: a program may be starting with it.
-fn copy(assembly: &Path, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    for extension in ["dll", "pdb"] {
-        let from = assembly.with_extension(extension);
-        let to = folder.join(from.file_name().context("a path without a name")?);
-        let new = to.with_extension("new");
-        fs::copy(&from, &new).with_context(|| format!("cannot copy {}", from.display()))?;
-        fs::rename(&new, &to).with_context(|| format!("cannot write {}", to.display()))?;
+    for extension in ["pdb", "dll"] {
+        let file = format!("{name}.{extension}");
+        let (from, to) = (scratch.join("out").join(&file), folder.join(&file));
+        fs::rename(&from, &to).with_context(|| format!("cannot write {}", to.display()))?;
     }
     Ok(())
 }

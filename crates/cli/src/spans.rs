@@ -24,8 +24,8 @@ pub fn are_wanted(options: &ProfilerOptions, var: impl Fn(&str) -> Option<String
 
 /// The hook of an agent, which lies beside it. `Err` says why there is none, and what to do.
 ///
-/// .NET refuses to start a program whose hook it can't load, so only a file that is there, and looks
-/// like an assembly, is ever named to it.
+/// .NET refuses to start a program whose hook it can't load, so only a file that is there, and
+/// looks like an assembly, is ever named to it.
 pub fn find(agent: &Path) -> Result<PathBuf, String> {
     let path = agent.with_file_name(HOOK);
     if !is_assembly(&path) {

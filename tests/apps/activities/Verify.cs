@@ -14,7 +14,7 @@ static class Verify
 
     static ActivitySource Source => Activities.Source;
 
-    /// <summary>Runs all of it; fails if anything was wrong, or if there was nothing to ask.</summary>
+    /// <summary>Runs all of it; fails if anything was wrong, or there was nothing to ask.</summary>
     public static int Run()
     {
         new (string, Func<Task>)[]
@@ -64,6 +64,8 @@ static class Verify
     static Task Nested()
     {
         Has(null, null);
+        using (var unheard = new ActivitySource("Corprof.TestApps.Unheard"))
+            That(!unheard.HasListeners(), "nobody listens to what the program does not");
         using (var root = Source.StartActivity("root"))
         {
             That(root != null, "activities are listened to");
@@ -106,10 +108,10 @@ static class Verify
         var thread = new Thread(() => Has(root, root));
         thread.Start();
         thread.Join();
-        // Does not flow.
-        var unsafeThread = new Thread(() => Has(null, null));
-        unsafeThread.UnsafeStart();
-        unsafeThread.Join();
+        var other = new Thread(() => Has(null, null));
+        using (ExecutionContext.SuppressFlow())
+            other.Start();
+        other.Join();
 
         var done = new TaskCompletionSource<bool>();
         using var timer = new Timer(_ =>
@@ -318,7 +320,8 @@ static class Verify
     {
         Task after;
         Activity? root;
-        var gate = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
+        var gate =
+            new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
         using (root = Source.StartActivity("root"))
         {
             after = Task.Run(async () =>

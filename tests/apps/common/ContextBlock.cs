@@ -5,7 +5,7 @@ using System.Runtime.InteropServices;
 
 namespace Corprof.TestApps;
 
-/// <summary>What the calling thread's context block says: what a sample would be labelled with.</summary>
+/// <summary>What a sample of the calling thread would be labelled with.</summary>
 readonly struct ContextBlock
 {
     [StructLayout(LayoutKind.Sequential)]
@@ -62,7 +62,7 @@ readonly struct ContextBlock
         return new ContextBlock(function == null ? null : function());
     }
 
-    /// <summary>Whether it says that the thread works for this activity, or for none if null.</summary>
+    /// <summary>Whether the thread works for this activity; for none if it is null.</summary>
     public bool Is(Activity? activity) =>
         (TraceId, SpanId) == (activity == null
             ? ("", "")
@@ -74,11 +74,11 @@ readonly struct ContextBlock
     static nint Find()
     {
         var path = Environment.GetEnvironmentVariable("CORECLR_PROFILER_PATH") ?? "";
-        var found = Path.IsPathRooted(path) && NativeLibrary.TryLoad(path, out var library)
-            && NativeLibrary.TryGetExport(library, "corprof_thread_context", out var function)
-            ? function
-            : 0;
-        return found;
+        if (Path.IsPathRooted(path)
+            && NativeLibrary.TryLoad(path, out var library)
+            && NativeLibrary.TryGetExport(library, "corprof_thread_context", out var found))
+            return found;
+        return 0;
     }
 
     static string Hex(ReadOnlySpan<byte> bytes)

@@ -11,7 +11,7 @@ using Microsoft.AspNetCore.Routing;
 
 namespace Corprof.TestApps;
 
-/// <summary>What the service knows of its requests: sums by endpoint, and all pieces of work.</summary>
+/// <summary>What the service knows: sums by endpoint, and all pieces of work.</summary>
 sealed class Book
 {
     readonly ConcurrentDictionary<string, Sums> sums = new();

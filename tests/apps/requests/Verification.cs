@@ -33,13 +33,15 @@ static class Verification
     static long requests;
 
     /// <summary>Adds the endpoints, and a check before all of them.</summary>
-    public static void Map(WebApplication app, bool hasActivities)
+    public static void Map(WebApplication app, Arguments arguments)
     {
-        Verification.hasActivities = hasActivities;
+        hasActivities = !arguments.Has("no-activities");
+        var hasNone = !hasActivities && !arguments.Has("instrumented");
         app.Use(async (context, next) =>
         {
             Interlocked.Increment(ref requests);
             var begin = InRequest("begin");
+            That(!hasNone || Activity.Current == null, "no activity that nobody wanted");
             That(Roots.TryAdd(begin.LocalRoot, true), "a root of its own, " + context.Request.Path);
             context.Response.OnCompleted(() =>
             {

@@ -12,10 +12,11 @@ using Microsoft.Extensions.Logging;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// A web service whose requests are known: what each endpoint computed, and how long it took. --load
-/// SECONDS puts it under load from a child process with --clients N, on all endpoints or on --path
-/// PATH; --log FILE lists all pieces of work; --verify N asks itself N times and holds the context blocks against what they must say.
-/// Requests have activities since there is a logger (--listener: since somebody listens to them;
+/// A web service whose requests are known: what each endpoint computed, and how long it took.
+/// --load SECONDS puts it under load from a child process with --clients N, on all endpoints or on
+/// --path PATH; --log FILE lists all pieces of work; --verify N asks itself N times and holds the
+/// context blocks against what they must say. Requests have activities since there is a logger
+/// (--listener: since somebody listens to them; --instrumented: and since it is instrumented;
 /// --no-activities: they have none).
 /// </summary>
 static class Requests
@@ -84,11 +85,13 @@ static class Requests
         builder.Logging.ClearProviders();
         if (!arguments.Has("no-activities") && !arguments.Has("listener"))
             builder.Logging.AddProvider(new SilentLoggers());
+        if (arguments.Has("instrumented"))
+            Instrumentation.Add(builder);
         builder.WebHost.UseUrls("http://127.0.0.1:" + arguments.Int("port", 0));
 
         var app = builder.Build();
         if (arguments.Has("verify"))
-            Verification.Map(app, !arguments.Has("no-activities"));
+            Verification.Map(app, arguments);
         app.Use(Book.Measure);
         app.MapGet("/cpu", () => Book.Piece("/cpu", () => Work.Spin(CpuSeconds)));
         app.MapGet("/await", () => Task.Delay(AwaitMillis));
@@ -121,7 +124,7 @@ static class Requests
         }
     }
 
-    /// <summary>Loggers that are enabled and say nothing: that is why there are activities.</summary>
+    /// <summary>Loggers that are enabled and say nothing: hence there are activities.</summary>
     sealed class SilentLoggers : ILoggerProvider, ILogger
     {
         public ILogger CreateLogger(string category) => this;

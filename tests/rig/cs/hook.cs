@@ -40,8 +40,8 @@ internal static class StartupHook
         var own = typeof(StartupHook).Assembly.Location;
         foreach (var hook in hooks[(Array.IndexOf(hooks, own) + 1)..])
         {
-            var type = AssemblyLoadContext.Default.LoadFromAssemblyPath(hook).GetType("StartupHook");
-            type!.GetMethod("Initialize")!.Invoke(null, null);
+            var assembly = AssemblyLoadContext.Default.LoadFromAssemblyPath(hook);
+            assembly.GetType("StartupHook")!.GetMethod("Initialize")!.Invoke(null, null);
         }
     }
 }

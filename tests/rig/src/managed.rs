@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::compile::{CompileOptions, Job, OutputKind};
-use crate::layout::workspace;
+use crate::layout::{self, workspace};
 use crate::rig::Rig;
 use crate::runtime::{Frameworks, RuntimeVersion::Net31};
 
@@ -48,6 +48,21 @@ impl Managed {
         sources.sort();
         Ok(sources)
     }
+}
+
+/// Copies an assembly and its PDB into a folder, each at one stroke: programs may start with it at
+/// this moment.
+pub(crate) fn copy(assembly: &Path, folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {folder:?}"))?;
+    let name = assembly.file_name().context("a path without a name")?;
+    for extension in ["pdb", "dll"] {
+        let from = assembly.with_extension(extension);
+        let to = folder.join(name).with_extension(extension);
+        let new = folder.join(layout::unique());
+        fs::copy(&from, &new).with_context(|| format!("cannot copy {from:?}"))?;
+        fs::rename(&new, &to).with_context(|| format!("cannot write {to:?}"))?;
+    }
+    Ok(folder.join(name))
 }
 
 /// Compiles what is stale of them; their paths are in the order of [`Managed::ALL`].

@@ -159,13 +159,14 @@ impl Rig {
         self.toolchain()?.compile(sources, out, options)
     }
 
-    /// The product's own assemblies, in the order of [`Managed::ALL`](crate::Managed::ALL), with
-    /// their PDBs beside them.
+    /// Puts the product's own assemblies into a folder, compiled if their sources changed; gives
+    /// their paths in the order of [`Managed::ALL`](crate::Managed::ALL).
     ///
     /// # Errors
     /// If they do not compile, or there is no compiler ([`Unavailable`] in the chain).
-    pub fn managed(&self) -> Result<[PathBuf; 2]> {
-        managed::compile_all(self)
+    pub fn put_managed(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let assemblies = managed::compile_all(self)?;
+        assemblies.iter().map(|assembly| managed::copy(assembly, folder)).collect()
     }
 
     /// A real workload: Roslyn compiles 1,500 generated classes, with some 25,000 methods jitted.
