@@ -122,7 +122,10 @@ impl Waits {
                 // up would take the caller's `lock` statement for theirs.
                 Some(Wait::Library) => library = true,
                 Some(Wait::Sleep) => return self.learn(entry, library, ThreadState::Sleeping),
-                Some(Wait::Wait) => return self.learn(entry, library, ThreadState::Waiting),
+                Some(Wait::Wait) => {
+                    self.learn(entry, library, ThreadState::Waiting);
+                    library = true;
+                }
                 Some(Wait::Lock) => return ThreadState::Lock,
                 Some(Wait::Other) if library => return ThreadState::Waiting,
                 Some(Wait::Other) => return self.of_entry(entry),
@@ -188,6 +191,12 @@ mod tests {
         let sleep = "native:libcoreclr.so@40";
         check(&[sleep, "System.Threading.Thread.Sleep(int)", "A.B()"], ThreadState::Sleeping);
         check(&[sleep, "A.B()"], ThreadState::Sleeping);
+        // A lock that is made of an event.
+        let event = ["native:libcoreclr.so@70", "System.Threading.WaitHandle.WaitOne(int)"];
+        let enter = "System.Threading.ReaderWriterLockSlim.TryEnterReadLockCore(int)";
+        check(&[&event[..], &[enter, "A.B()"]].concat(), ThreadState::Lock);
+        check(&["native:libcoreclr.so@70", enter, "A.B()"], ThreadState::Lock);
+        check(&["native:libcoreclr.so@70", "A.B()"], ThreadState::Waiting);
         // A lock that the library takes teaches nothing about those of the program.
         let lock = "native:libcoreclr.so@60";
         check(&[lock, "System.IO.Stream.Flush()", "A.B()"], ThreadState::Waiting);
