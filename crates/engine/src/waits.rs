@@ -21,8 +21,8 @@ pub enum Wait {
     Sleep,
     /// A method that takes a lock.
     Lock,
-    /// A method that enters the runtime to wait for something else.
-    Wait,
+    /// A method that enters the runtime to wait for something else: an event, a thread.
+    Event,
     /// A method of the base library that does neither, or code that calls native code for one.
     Library,
     /// A method of anybody else.
@@ -66,7 +66,7 @@ impl Wait {
         } else if begins(&LOCKS) {
             Self::Lock
         } else if begins(&WAITS) {
-            Self::Wait
+            Self::Event
         } else if display.starts_with("System.") || display.starts_with("[stub]") {
             Self::Library
         } else {
@@ -122,7 +122,7 @@ impl Waits {
                 // up would take the caller's `lock` statement for theirs.
                 Some(Wait::Library) => library = true,
                 Some(Wait::Sleep) => return self.learn(entry, library, ThreadState::Sleeping),
-                Some(Wait::Wait) => {
+                Some(Wait::Event) => {
                     self.learn(entry, library, ThreadState::Waiting);
                     library = true;
                 }
