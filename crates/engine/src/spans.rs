@@ -40,7 +40,7 @@ impl Spans {
     #[must_use]
     pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, wanted: bool) -> Self {
         let mut endpoints = Numbers::new(ENDPOINTS_MAX);
-        endpoints.number(&Box::from(OTHERS));
+        endpoints.number(&Box::from(OTHERS), OTHERS.len());
         inbox.post(Event::Endpoint { number: OTHERS_NUMBER, name: OTHERS.into() });
         Self {
             registry,
@@ -60,6 +60,14 @@ impl Spans {
         self.open.load(Ordering::Relaxed)
     }
 
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        endpoints.saturating_add(sets)
+    }
+
     /// The calling thread's block; `None` if tracers aren't wanted or the thread isn't known.
     #[must_use]
     pub fn own_context(&self) -> Option<&'static Context> {
@@ -74,7 +82,7 @@ impl Spans {
         }
         let name = cut(name, ENDPOINT_BYTES_MAX).into_boxed_str();
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, is_new) = endpoints.number(&name);
+        let (number, is_new) = endpoints.number(&name, name.len());
         if number == 0 {
             return OTHERS_NUMBER;
         }
@@ -112,7 +120,11 @@ impl Spans {
         }
         let pairs = pairs.into_boxed_slice();
         let mut sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, is_new) = sets.number(&pairs);
+        let size = |(name, value): &(String, String)| {
+            name.len().saturating_add(value.len()).saturating_add(size_of::<(String, String)>())
+        };
+        let text_bytes = pairs.iter().map(size).fold(0, usize::saturating_add);
+        let (number, is_new) = sets.number(&pairs, text_bytes);
         let number = u64::from(number);
         if number == 0 {
             self.registry.count(Loss::SpansFull);
@@ -124,19 +136,39 @@ impl Spans {
     }
 }
 
+#[cfg(test)]
+impl Spans {
+    /// Of a process without threads.
+    pub fn fake(shared: &'static signal::handler::Shared, wanted: bool) -> Self {
+        let inbox = Arc::new(Inbox::default());
+        let log = crate::log::Log::new(config::LogLevel::Off, None);
+        let cpu = crate::cpu::CpuSampler::new(None, std::time::Duration::ZERO, 0, log);
+        let registry = Registry::new(shared, Arc::clone(&inbox), cpu);
+        Self::new(Arc::new(registry), inbox, wanted)
+    }
+}
+
 /// Numbers for things, from 1 on.
 struct Numbers<T> {
     of: FxHashMap<T, u32>,
     max: usize,
+    /// Bytes of the things' texts.
+    text_bytes: usize,
 }
 
 impl<T: Clone + Eq + Hash> Numbers<T> {
     fn new(max: usize) -> Self {
-        Self { of: FxHashMap::default(), max }
+        Self { of: FxHashMap::default(), max, text_bytes: 0 }
+    }
+
+    /// Bytes held, roughly.
+    fn bytes(&self) -> usize {
+        let table = self.of.capacity().saturating_mul(size_of::<(T, u32)>().saturating_add(1));
+        table.saturating_add(self.text_bytes)
     }
 
     /// A thing's number, and whether it is new; 0 if it is and there are too many.
-    fn number(&mut self, thing: &T) -> (u32, bool) {
+    fn number(&mut self, thing: &T, text_bytes: usize) -> (u32, bool) {
         if let Some(number) = self.of.get(thing) {
             return (*number, false);
         }
@@ -145,6 +177,7 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
         }
         let number = u32::try_from(self.of.len()).unwrap_or(u32::MAX).saturating_add(1);
         self.of.insert(thing.clone(), number);
+        self.text_bytes = self.text_bytes.saturating_add(text_bytes);
         (number, true)
     }
 }
@@ -182,17 +215,10 @@ fn cut(bytes: &[u8], max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::CpuSampler;
     use crate::fake::{events, shared};
-    use crate::log::Log;
-    use std::time::Duration;
 
     fn spans(wanted: bool) -> Spans {
-        let inbox = Arc::new(Inbox::default());
-        let log = Log::new(config::LogLevel::Off, None);
-        let cpu = CpuSampler::new(None, Duration::ZERO, 0, log);
-        let registry = Registry::new(shared(2, 2), Arc::clone(&inbox), cpu);
-        Spans::new(Arc::new(registry), inbox, wanted)
+        Spans::fake(shared(2, 2), wanted)
     }
 
     fn told(spans: &Spans) -> Vec<String> {
