@@ -76,7 +76,7 @@ Exit codes:
   1    a file or folder could not be read or written, or nothing fits the filters (the message says)
   2    the command line makes no sense
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
-  125  the program was not started: no usable agent, no output folder
+  125  the program was not started: no usable agent, no place for profiles or the report
   126  the program can't be executed
   127  there is no such program";
 
@@ -126,7 +126,7 @@ Examples:
 
 Exit codes:
   the program's own; 128+n if signal n ended it, also after --for
-  125  it was not started: no usable agent, no output folder
+  125  it was not started: no usable agent, no place for profiles or the report
   126  it can't be executed
   127  there is no such program";
 

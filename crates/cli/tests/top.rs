@@ -385,11 +385,15 @@ fn images_have_to_have_the_startup_hook() {
     assert!(docker.ends_with(value), "{docker}");
     let k8s = dir.run(&["env", "--k8s", "--agent", "/x/libcorprof.so"]).out;
     assert!(k8s.contains("\n# /x/Corprof.Spans.dll (--spans false leaves it out).\n"), "{k8s}");
+    let own =
+        "# If the image sets DOTNET_STARTUP_HOOKS itself, put its hooks before this one, with";
+    assert!(k8s.contains(own), "{k8s}");
     let value = "  - name: DOTNET_STARTUP_HOOKS\n    value: \"/x/Corprof.Spans.dll\"\n";
     assert!(k8s.ends_with(value), "{k8s}");
     for form in ["--docker", "--k8s"] {
         let without = dir.run(&["env", form, "--spans", "off"]).out;
         assert!(!without.contains("Corprof.Spans.dll"), "{without}");
+        assert!(!without.contains("STARTUP_HOOKS"), "{without}");
     }
 }
 
