@@ -179,7 +179,8 @@ fn the_report_goes_to_standard_error() {
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
             "counted 808 ms for the sampled threads (profile: -1.0 %), 1.00 s for the process",
-            "profiler  used 8.00 ms CPU (0.8 % of the program's) and 3.00 MiB of memory",
+            "profiler  used 8.00 ms CPU (0.8 % of the program's, 0.4 % of a processor) and 3.00 \
+             MiB of memory",
             "lost      ring_full 6",
             "profiles  2 files in corprof-out/sh-",
         ],
@@ -194,7 +195,7 @@ fn child_processes_are_merged_and_listed() {
     ran.check(
         0,
         &[
-            "6.00 MiB of memory",
+            "(0.8 % of the program's, 0.4 % of a processor in each process) and 6.00 MiB of memory",
             "400 ms  700 ms      1    7  shop",
             "400 ms  700 ms      1    8  shop",
         ],
@@ -213,6 +214,7 @@ fn the_report_can_be_json() {
         assert_eq!(json["total"]["cpu_ns"], 400_000_000);
         assert_eq!(json["rows"][0]["name"], "Shop.Prices.Sum(int)");
         assert_eq!(json["profiler"]["lost"]["ring_full"], 3);
+        assert_eq!(json["profiler"]["own_processor_share"], 0.004);
         assert_eq!(json["exit_code"], 0);
         assert_eq!(json["processes"][0]["pid"], 7);
     };
