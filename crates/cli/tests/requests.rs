@@ -133,6 +133,27 @@ requests  cpu/req  elapsed/req  on threads/req      cpu   cpu %  endpoint
 }
 
 #[test]
+fn next_to_nothing_without_an_endpoint_is_no_row() {
+    use ThreadState::{Io, Running};
+    let dir = Dir::new();
+    for (state, ms, is_shown) in [(Io, 3, false), (Io, 5, true), (Running, 3, true)] {
+        let mut aggregate = aggregate(&[
+            ("Shop.Get()", Some((1, 1)), 0, Running, 4_000),
+            ("Shop.Begin()", Some((2, 2)), 0, state, ms),
+        ]);
+        aggregate.endpoint(1, "GET /");
+        dir.write("a.pb.gz", &bytes(aggregate));
+        let ran = dir.run(&["top", "a.pb.gz", "--by", "endpoint"]);
+        ran.check(0, &[]);
+        assert_eq!(ran.out.contains("[no endpoint]"), is_shown, "{ms}\n{}", ran.out);
+        let json = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--json"]).out;
+        assert!(json.contains("[no endpoint]"), "{json}");
+        let alone = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--endpoint", "[no endpoint]"]);
+        assert!(alone.out.contains("100.0 %  [no endpoint]"), "{}", alone.out);
+    }
+}
+
+#[test]
 fn rows_can_be_spans_and_values_of_labels() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &shop());
