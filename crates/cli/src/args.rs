@@ -76,7 +76,7 @@ Exit codes:
   1    a file or folder could not be read or written, or nothing fits the filters (the message says)
   2    the command line makes no sense
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
-  125  the program was not started: no usable agent, no output folder
+  125  the program was not started: no usable agent, no place for profiles or the report
   126  the program can't be executed
   127  there is no such program";
 
@@ -126,7 +126,7 @@ Examples:
 
 Exit codes:
   the program's own; 128+n if signal n ended it, also after --for
-  125  it was not started: no usable agent, no output folder
+  125  it was not started: no usable agent, no place for profiles or the report
   126  it can't be executed
   127  there is no such program";
 
@@ -144,7 +144,8 @@ pub struct RunArgs {
     pub json: Option<OsString>,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit")]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
+          value_parser = rows)]
     pub top: usize,
 
     /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
@@ -200,7 +201,8 @@ pub struct TopArgs {
     pub by: By,
 
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "top")]
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "top",
+          value_parser = rows)]
     pub limit: usize,
 
     /// Only the table sorted by own time, or the one with callees' [default: both]
@@ -414,6 +416,14 @@ fn has_unit(text: &str) -> Result<(), String> {
     ))
 }
 
+fn rows(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(rows) => Ok(rows),
+        Err(_) => Err("not a number of rows".to_owned()),
+    }
+}
+
 fn time_limit(text: &str) -> Result<Duration, String> {
     has_unit(text)?;
     match config::duration_from_text(text) {
@@ -465,6 +475,8 @@ mod tests {
             (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),
+            (&["--limit", "0"], "it must be at least 1"),
+            (&["--top", "all"], "not a number of rows"),
         ] {
             let words = ["corprof", "run"].iter().chain(words).chain(&["--", "a"]);
             let error = Cli::try_parse_from(words).unwrap_err().to_string();

@@ -35,6 +35,15 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGCONT,
 ];
+/// Signals of programs that went wrong.
+const CRASHES: [Signal; 6] = [
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGABRT,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGSEGV,
+];
 /// From SIGTERM to SIGKILL at the end of `--for`: a .NET program may need its time to shut down,
 /// and the agent writes the last profile in it.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,6 +62,13 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether that was a crash, as after an exception that nobody caught.
+    pub fn is_crash(&self) -> bool {
+        let number = self.signal.unwrap_or_else(|| i32::from(self.code) - 128);
+        let signal = Signal::try_from(number);
+        self.cut_off_by().is_some() && signal.is_ok_and(|signal| CRASHES.contains(&signal))
+    }
+
     /// What ended the program before anything in it could write a last profile: a signal, also if
     /// only a shell's exit code tells of it. Of SIGTERM's 143 it doesn't: .NET ends with it in
     /// good order.

@@ -58,6 +58,12 @@ impl Row<'_> {
         }
     }
 
+    /// Whether it is too little to be told: of requests, say, that began as the profile ended.
+    fn is_nothing(&self, total: Values) -> bool {
+        let Values { cpu_ns, wall_ns, .. } = self.values;
+        (self.requests, cpu_ns) == (0, 0) && wall_ns < total.wall_ns / 1000
+    }
+
     /// The numbers of one request, if any ended: CPU time, elapsed, on threads.
     fn each(&self) -> Option<[u64; 3]> {
         let times = [self.values.cpu_ns, self.duration_ns, self.values.wall_ns];
@@ -101,6 +107,7 @@ pub fn table(
     rows.retain(|row| row.requests > 0 || row.values != Values::default());
     let mut total = Values::default();
     rows.iter().for_each(|row| total.add(row.values));
+    rows.retain(|row| row.name != NO_ENDPOINT || !row.is_nothing(total));
     let total = Row { values: total, ..Row::default() }.key(clock).0;
     let line = |row: &Row<'_>| {
         let mut numbers = match row.each() {

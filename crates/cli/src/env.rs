@@ -128,7 +128,9 @@ fn kubernetes_comments(agent: &Path, hook: Option<&str>) -> String {
     if let Some(hook) = hook {
         text.push_str(&format!(
             "# and its startup hook, without which .NET would not start the program, as\n\
-             # {hook} (--spans false leaves it out).\n"
+             # {hook} (--spans false leaves it out).\n\
+             # If the image sets {} itself, put its hooks before this one, with a colon between.\n",
+            spans::VARIABLE
         ));
     }
     text

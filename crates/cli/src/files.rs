@@ -1,6 +1,7 @@
 //! Profile files: which there are, and what is in them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,36 @@ pub fn read(path: &Path) -> anyhow::Result<Decoded> {
     }
     let bytes = fs::read(path).with_context(|| format!("{shown}: can't read the file"))?;
     decode(&bytes).with_context(|| shown.to_string())
+}
+
+/// Files that were named, so that none is counted twice.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Where each really is, and whether it was named again.
+    files: HashMap<PathBuf, bool>,
+}
+
+impl Named {
+    /// Whether the file is named for the first time, by whatever path.
+    pub fn is_new(&mut self, path: &Path) -> bool {
+        // What can't be found is no file, and its own error says so.
+        let Ok(real) = fs::canonicalize(path) else { return true };
+        match self.files.entry(real) {
+            Entry::Occupied(mut entry) => {
+                entry.insert(true);
+                false
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(false);
+                true
+            }
+        }
+    }
+
+    /// How many were named more than once.
+    pub fn again(&self) -> usize {
+        self.files.values().filter(|again| **again).count()
+    }
 }
 
 /// The profiles that were in a folder at one time, to tell new ones.

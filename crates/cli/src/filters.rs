@@ -49,6 +49,17 @@ impl Filters {
         state.is_empty() && endpoint.is_none() && span.is_none() && labels.is_empty()
     }
 
+    /// Each filter alone.
+    pub fn each(&self) -> Vec<Self> {
+        let Self { state, endpoint, span, labels } = self.clone();
+        let state = (!state.is_empty()).then(|| Self { state, ..Self::default() });
+        let endpoint = endpoint.map(|name| Self { endpoint: Some(name), ..Self::default() });
+        let span = span.map(|id| Self { span: Some(id), ..Self::default() });
+        let label = |label| Self { labels: vec![label], ..Self::default() };
+        let labels = labels.into_iter().map(label);
+        [state, endpoint, span].into_iter().flatten().chain(labels).collect()
+    }
+
     /// Whether a sample is looked at.
     pub fn keeps(&self, profile: &Profile, sample: &Sample) -> bool {
         let has = |(name, value): &(String, String)| {
@@ -66,6 +77,12 @@ impl Filters {
     /// a label it is not known which of them are.
     pub fn keeps_requests(&self, endpoint: &str) -> bool {
         self.span.is_none() && self.labels.is_empty() && self.keeps_endpoint(endpoint)
+    }
+
+    /// Whether there are requests that are looked at, sampled or not.
+    pub fn keep_requests_of(&self, profile: &Profile) -> bool {
+        let mut names = profile.endpoints.iter().map(|endpoint| profile.text(endpoint.name));
+        names.any(|name| self.keeps_requests(endpoints::or_none(name)))
     }
 
     fn keeps_endpoint(&self, name: &str) -> bool {

@@ -24,6 +24,8 @@ pub struct Process {
     pub left_out_ns: u64,
     /// The profiler's numbers of all its periods; `None` in files of others.
     pub report: Option<SelfReport>,
+    /// How long these periods were, all together, in nanoseconds.
+    pub reported_ns: u64,
 }
 
 /// All that was read.
@@ -54,6 +56,11 @@ impl Loaded {
         let name = |endpoint: &Endpoint| endpoints::or_none(profile.text(endpoint.name));
         requests.retain(|endpoint| filters.keeps_requests(name(endpoint)));
         profile.endpoints = requests;
+    }
+
+    /// How long the profiler was in the processes: in two for a second each it is two seconds.
+    pub fn reported_ns(&self) -> u64 {
+        self.processes.iter().map(|process| process.reported_ns).fold(0, u64::saturating_add)
     }
 
     /// The profiler's numbers of all processes; `None` if no file has any.
@@ -111,6 +118,10 @@ impl Loader {
             (sum, Some(report)) => *sum = Some(report.clone()),
             (_, None) => {}
         }
+        if report.is_some() {
+            let period_ns = profile.period.duration_ns;
+            process.reported_ns = process.reported_ns.saturating_add(period_ns);
+        }
         self.files.push(path.to_owned());
         self.merger.add(profile);
     }
@@ -125,6 +136,7 @@ impl Loader {
                 values: Values::default(),
                 left_out_ns: 0,
                 report: None,
+                reported_ns: 0,
             });
             self.processes.len() - 1
         });

@@ -14,6 +14,7 @@ mod folder;
 mod loaded;
 mod missing;
 mod names;
+mod nothing;
 mod plumbing;
 mod ranking;
 mod report;

@@ -54,6 +54,13 @@ pub fn explain(
     let cut_off = ended.cut_off_by();
     // After two periods there would be a file if the agent had been there.
     if let Some(signal) = cut_off.as_ref().filter(|_| ended.elapsed < period.saturating_mul(2)) {
+        if ended.is_crash() {
+            return format!(
+                "no profile appeared: the program crashed, {signal}, before the agent had written \
+                 a file. Have it write more often, so that less is missing: --upload-period 1s. \
+                 See {PAGE}."
+            );
+        }
         return format!(
             "no profile appeared: the program was ended by {signal} before the agent had written \
              a file. End it with --for 30s or SIGTERM, or write more often: --upload-period 1s. \
@@ -102,12 +109,14 @@ mod tests {
             (None, 0, &[("CORPROF_ENABLED", "no")], "CORPROF_ENABLED is false"),
             (Some(9), 137, &[], "was ended by SIGKILL before the agent had written"),
             (Some(2), 130, &[], "--upload-period 1s"),
-            (None, 134, &[], "SIGABRT (exit code 134) before"),
+            (None, 134, &[], "crashed, SIGABRT (exit code 134), before"),
+            (Some(11), 139, &[], "missing: --upload-period 1s"),
             (None, 145, &[], "could not start Shop (exit code 145)"),
             (None, 131, &[], "could not start Shop (exit code 131)"),
         ] {
             let text = text(signal, code, vars);
             assert!(text.contains(words) && !text.contains("Either"), "{text}");
+            assert!(!(text.contains("crashed") && text.contains("--for")), "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +44,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         .command
         .split_first()
         .ok_or_else(|| Failure::new(NOT_STARTED, "there is no command to run"))?;
+    if let Some(target) = &args.json {
+        check_report(Path::new(target)).map_err(Failure::with(NOT_STARTED))?;
+    }
     let (folder, is_fresh) = output_folder(args).map_err(Failure::with(NOT_STARTED))?;
     warn_of_environment();
     let before = Before::of(&folder);
@@ -68,7 +71,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             if is_fresh {
                 folder::remove_empty(&folder);
             }
-            return Err(failure);
+            return Err(with_hint(failure, args));
         }
     };
     // The program's exit code is worth more than our troubles with its report.
@@ -83,6 +86,40 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         warn(format!("{:#}", error.error));
     }
     Ok(ended.code)
+}
+
+/// Checks that a report can be written there, before a program runs for an hour.
+fn check_report(target: &Path) -> anyhow::Result<()> {
+    let shown = target.display();
+    let why = || format!("can't write the report to {shown}; name another file with --json=FILE");
+    match fs::metadata(target) {
+        // Beside the profiles, where it was checked, or standard output.
+        _ if target.as_os_str().is_empty() || target == Path::new("-") => Ok(()),
+        Ok(about) if about.is_dir() => {
+            anyhow::bail!("can't write the report to {shown}, a folder; name a file in it")
+        }
+        // A pipe would wait for its reader.
+        Ok(about) if !about.is_file() => Ok(()),
+        Ok(_) => OpenOptions::new().append(true).open(target).map(drop).with_context(why),
+        Err(_) => File::create_new(target).and_then(|_| fs::remove_file(target)).with_context(why),
+    }
+}
+
+/// Says it if what was not started looks like the report's file: `--json r.json -- program`.
+fn with_hint(failure: Failure, args: &RunArgs) -> Failure {
+    let Some(first) = args.command.first().filter(|_| args.json.as_deref() == Some(OsStr::new("")))
+    else {
+        return failure;
+    };
+    let is_file = first == "-"
+        || Path::new(first).extension() == Some(OsStr::new("json"))
+        || args.command.get(1).is_some_and(|second| second == "--");
+    if !is_file {
+        return failure;
+    }
+    let file = first.to_string_lossy();
+    let hint = format!("{:#}; for a report in a file: --json={file}", failure.error);
+    Failure::new(failure.code, hint)
 }
 
 /// Names the startup hook to .NET, if spans are wanted; gives what to say if it can't be had.

@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 
 use crate::names;
 
-/// Narrower than this no table makes sense, so it is left to the terminal to wrap.
-const NARROWEST: u16 = 60;
+/// In less, lines would be of a word or two: they are left to the terminal to wrap, names whole.
+const NARROWEST: u16 = 40;
 /// Between two columns.
 const GAP: &str = "  ";
 /// A name is not made narrower than this, however wide the numbers are.
@@ -32,7 +32,11 @@ pub fn width(stream: &impl IsTerminal) -> Option<u16> {
         return None;
     }
     // Whichever of our streams is a terminal, it is the same one for all that we know.
-    terminal_size::terminal_size().map(|(width, _)| width.0).filter(|width| *width >= NARROWEST)
+    terminal_size::terminal_size().and_then(|(width, _)| usable(width.0))
+}
+
+fn usable(width: u16) -> Option<u16> {
+    (width >= NARROWEST).then_some(width)
 }
 
 /// The table as text, with its headings in bold and a line break at its end.
@@ -144,6 +148,20 @@ mod tests {
         );
         assert_eq!(hanging("", "waits 1.5 s, then", Some(10)), "waits\n1.5 s,\nthen");
         assert_eq!(hanging("", "verylongword b", Some(4)), "verylongword\nb");
+    }
+
+    #[test]
+    fn names_are_shortened_down_to_forty_columns() {
+        for (columns, expected) in [
+            (200, "Shop.Very.Long.Namespace.Type.Load(int)"),
+            (59, "Shop.Very.Long.Namespace.Type.Load(int)\n"),
+            (52, "Shop.Very.Long.Namespace.Type.Load(…)"),
+            (40, "…Namespace.Type.Load(…)"),
+            (39, "Load(int)  Shop.dll"),
+        ] {
+            let text = rendered(usable(columns));
+            assert!(text.contains(expected), "{columns}: {text}");
+        }
     }
 
     #[test]

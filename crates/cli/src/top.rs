@@ -1,56 +1,34 @@
 //! `corprof top`: tables from profile files.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use profile::Profile;
 use serde_json::Value;
 
 use crate::args::{By, TopArgs};
-use crate::endpoints;
 use crate::failure::{FAILED, Failure};
-use crate::files;
+use crate::files::{self, Named};
 use crate::focus::Scope;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::table;
 use crate::units::count;
-use crate::warn;
+use crate::{note, nothing, warn};
 
 /// Runs the command; the exit code says whether all files could be read.
 pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     let filters = &args.filters;
-    let mut loader = Loader::new(filters.clone());
-    let mut problems = 0;
-    for path in &args.files {
-        let paths = files::expand(path).unwrap_or_else(|error| {
-            problems += 1;
-            error_of_file(&error);
-            Vec::new()
-        });
-        for path in paths {
-            match files::read(&path) {
-                Ok(decoded) => {
-                    if let Some(error) = &decoded.report_error {
-                        warn(format!("{}: {error}; the samples are fine", path.display()));
-                    }
-                    loader.add(&path, &decoded);
-                }
-                Err(error) => {
-                    problems += 1;
-                    error_of_file(&error);
-                }
-            }
-        }
-    }
+    let (loader, problems) = load(args);
     if loader.is_empty() {
         return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
     }
     let mut loaded = loader.finish();
+    let hint = nothing::tells(&loaded.profile, &args.by);
     if !filters.is_empty() {
         filter(&mut loaded, args)?;
     }
-    hint(&loaded.profile, &args.by);
+    if let Some(hint) = hint {
+        warn(hint);
+    }
     let scope = if args.all { Scope::All } else { Scope::Work };
     let view = View {
         by: args.by.clone(),
@@ -74,53 +52,52 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     Ok(if problems == 0 { 0 } else { FAILED })
 }
 
+/// Reads each file once, and counts what could not be read.
+fn load(args: &TopArgs) -> (Loader, usize) {
+    let mut loader = Loader::new(args.filters.clone());
+    let mut named = Named::default();
+    let mut problems = 0;
+    for path in &args.files {
+        let paths = files::expand(path).unwrap_or_else(|error| {
+            problems += 1;
+            error_of_file(&error);
+            Vec::new()
+        });
+        for path in paths {
+            if !named.is_new(&path) {
+                continue;
+            }
+            match files::read(&path) {
+                Ok(decoded) => {
+                    if let Some(error) = &decoded.report_error {
+                        warn(format!("{}: {error}; the samples are fine", path.display()));
+                    }
+                    loader.add(&path, &decoded);
+                }
+                Err(error) => {
+                    problems += 1;
+                    error_of_file(&error);
+                }
+            }
+        }
+    }
+    match named.again() {
+        0 => {}
+        1 => note("1 file is named more than once; it counts once"),
+        n => note(format!("{n} files are named more than once; each counts once")),
+    }
+    (loader, problems)
+}
+
 /// Leaves only what is looked at; an error if that is nothing.
 fn filter(loaded: &mut Loaded, args: &TopArgs) -> Result<(), Failure> {
-    let endpoints = endpoints::names(&loaded.profile);
-    let endpoints = match endpoints.len() {
-        0 => "the files know of no endpoints".to_owned(),
-        _ => format!("endpoints there are: {}", some(&endpoints)),
-    };
-    loaded.filter(&args.filters);
-    let profile = &loaded.profile;
-    let has_rows = args.by == By::Endpoint && !profile.endpoints.is_empty();
-    if profile.samples.is_empty() && !has_rows {
-        let message = format!("nothing matches {}; {endpoints}", args.filters);
-        return Err(Failure::new(FAILED, table::printable(&message)));
+    let (profile, filters) = (&loaded.profile, &args.filters);
+    let has_rows = args.by == By::Endpoint && filters.keep_requests_of(profile);
+    if !has_rows && !profile.samples.iter().any(|sample| filters.keeps(profile, sample)) {
+        return Err(Failure::new(FAILED, nothing::fits(profile, filters)));
     }
+    loaded.filter(filters);
     Ok(())
-}
-
-/// Says why a table can't tell what was asked for.
-fn hint(profile: &Profile, by: &By) {
-    let mut samples = profile.samples.iter();
-    match by {
-        By::Endpoint | By::Span if !samples.any(|sample| sample.span.is_some()) => {
-            warn("no sample is of a request: the program told the profiler of none");
-        }
-        By::Label(name)
-            if !samples.any(|sample| profile.labels_of(sample).any(|(n, _)| n == name)) =>
-        {
-            let labels = profile.labels.iter().flatten().map(|label| profile.text(label.name));
-            let names: Vec<_> = labels.collect::<BTreeSet<_>>().into_iter().collect();
-            let there = match names.len() {
-                0 => "there are no labels".to_owned(),
-                _ => format!("labels there are: {}", some(&names)),
-            };
-            warn(table::printable(&format!("no sample has a label {name}; {there}")));
-        }
-        _ => {}
-    }
-}
-
-/// The first names of many.
-fn some(names: &[&str]) -> String {
-    const SHOWN: usize = 10;
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown}, and {more} more"),
-    }
 }
 
 /// A file that is passed over.

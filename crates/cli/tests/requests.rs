@@ -125,8 +125,32 @@ requests  cpu/req  elapsed/req  on threads/req      cpu   cpu %  endpoint
     dir.write("b.pb.gz", &profile_bytes(1, 0));
     assert!(!dir.run(&["top", "b.pb.gz"]).out.contains("endpoint"));
     let none = dir.run(&["top", "b.pb.gz", "--by", "endpoint"]);
-    none.check(0, &["no sample is of a request"]);
+    none.check(
+        0,
+        &["no sample is of a request: the program ran without the startup hook (--spans"],
+    );
     assert!(none.out.contains("400 ms  100.0 %  [outside of requests]"), "{}", none.out);
+}
+
+#[test]
+fn next_to_nothing_without_an_endpoint_is_no_row() {
+    use ThreadState::{Io, Running};
+    let dir = Dir::new();
+    for (state, ms, is_shown) in [(Io, 3, false), (Io, 5, true), (Running, 3, true)] {
+        let mut aggregate = aggregate(&[
+            ("Shop.Get()", Some((1, 1)), 0, Running, 4_000),
+            ("Shop.Begin()", Some((2, 2)), 0, state, ms),
+        ]);
+        aggregate.endpoint(1, "GET /");
+        dir.write("a.pb.gz", &bytes(aggregate));
+        let ran = dir.run(&["top", "a.pb.gz", "--by", "endpoint"]);
+        ran.check(0, &[]);
+        assert_eq!(ran.out.contains("[no endpoint]"), is_shown, "{ms}\n{}", ran.out);
+        let json = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--json"]).out;
+        assert!(json.contains("[no endpoint]"), "{json}");
+        let alone = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--endpoint", "[no endpoint]"]);
+        assert!(alone.out.contains("100.0 %  [no endpoint]"), "{}", alone.out);
+    }
 }
 
 #[test]
@@ -173,6 +197,8 @@ fn rows_can_be_spans_and_values_of_labels() {
         &dir.run(&["top", "private.pb.gz", "--by", "span"]),
         &["2.00 ms 66.7 % 0 [no id] [no endpoint]", "1.00 ms 33.3 % 0 [no id] GET /"],
     );
+    dir.run(&["top", "private.pb.gz", "--span", TRACE])
+        .check(1, &["the files have no span ids: they were made with --span-ids false"]);
 }
 
 #[test]
@@ -230,9 +256,26 @@ fn what_matches_nothing_is_said_with_what_there_is() {
         ),
         (
             &["--state", "io", "--label", "tenant=big", "--json"],
-            "nothing matches --state io --label 'tenant=big'; endpoints",
+            "nothing matches --state io --label 'tenant=big'; there are samples for each of them, \
+             but none for all",
         ),
-        (&["--span", "00000000000000ff", "--by", "endpoint"], "--span 00000000000000ff; endp"),
+        (
+            &["--label", "tenant=smal"],
+            "no sample has tenant=smal; values of tenant are: [empty], acme, big",
+        ),
+        (&["--label", "user=1"], "no sample has a label user; labels there are: plan, tenant"),
+        (
+            &["--span", "00000000000000ff", "--by", "endpoint"],
+            "--span 00000000000000ff; no sample has this span",
+        ),
+        (
+            &["--endpoint", "GET /idle"],
+            "'GET /idle'; its requests were too short for a sample; --by endpoint shows them",
+        ),
+        (
+            &["--state", "waiting", "--label", "tenant=acme"],
+            "; there is no wall time in that state",
+        ),
         (&["--endpoint", "\x1b[7m"], "nothing matches --endpoint '\u{fffd}[7m'"),
     ] {
         let ran = dir.run(&[&["top", "a.pb.gz"], flags].concat());
@@ -248,7 +291,15 @@ fn what_matches_nothing_is_said_with_what_there_is() {
     ran.check(1, &["endpoints there are: GET /13, GET /12, ", "GET /5, GET /4, and 3 more"]);
     dir.write("none.pb.gz", &profile_bytes(1, 0));
     let ran = dir.run(&["top", "none.pb.gz", "--label", "a=b"]);
-    ran.check(1, &["nothing matches --label 'a=b'; the files know of no endpoints"]);
+    ran.check(1, &["nothing matches --label 'a=b'; no sample has a label a; there are no labels"]);
+    let without = "the program ran without the startup hook (--spans false, or no";
+    for (filter, words) in [
+        (["--span", TRACE], "; the files have no span ids: "),
+        (["--endpoint", "GET /"], "; the files know of no endpoints: "),
+    ] {
+        let ran = dir.run(&[&["top", "none.pb.gz"], &filter[..]].concat());
+        ran.check(1, &[&format!("{words}{without}")]);
+    }
     for (flags, words) in [
         (&["--span", "17"][..], "neither a span's id, which is 16 hex digits, nor a trace's"),
         (&["--label", "tenant"], "not of the form NAME=VALUE"),

@@ -179,7 +179,8 @@ fn the_report_goes_to_standard_error() {
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
             "counted 808 ms for the sampled threads (profile: -1.0 %), 1.00 s for the process",
-            "profiler  used 8.00 ms CPU (0.8 % of the program's) and 3.00 MiB of memory",
+            "profiler  used 8.00 ms CPU (0.8 % of the program's, 0.4 % of a processor) and 3.00 \
+             MiB of memory",
             "lost      ring_full 6",
             "profiles  2 files in corprof-out/sh-",
         ],
@@ -194,7 +195,7 @@ fn child_processes_are_merged_and_listed() {
     ran.check(
         0,
         &[
-            "6.00 MiB of memory",
+            "(0.8 % of the program's, 0.4 % of a processor in each process) and 6.00 MiB of memory",
             "400 ms  700 ms      1    7  shop",
             "400 ms  700 ms      1    8  shop",
         ],
@@ -213,6 +214,7 @@ fn the_report_can_be_json() {
         assert_eq!(json["total"]["cpu_ns"], 400_000_000);
         assert_eq!(json["rows"][0]["name"], "Shop.Prices.Sum(int)");
         assert_eq!(json["profiler"]["lost"]["ring_full"], 3);
+        assert_eq!(json["profiler"]["own_processor_share"], 0.004);
         assert_eq!(json["exit_code"], 0);
         assert_eq!(json["processes"][0]["pid"], 7);
     };
@@ -225,8 +227,49 @@ fn the_report_can_be_json() {
     let ran = dir.run_sh(&["--json", "--out", "x"], &script);
     ran.check(0, &["the report is in x/report.json"]);
     check(&fs::read_to_string(dir.path("x/report.json")).unwrap());
-    let ran = dir.run_sh(&["--json=/no/such/folder/r.json"], &script);
-    ran.check(0, &["warning: can't write the report to /no/such/folder/r.json"]);
+    let ran = dir.run_sh(&["--json=gone/r.json"], &format!("{script} rmdir gone"));
+    ran.check(125, &[]);
+    fs::create_dir(dir.path("gone")).unwrap();
+    let ran = dir.run_sh(&["--json=gone/r.json"], &format!("{script} rmdir gone"));
+    ran.check(0, &["warning: can't write the report to gone/r.json"]);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_stops_us_before_the_program() {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("folder")).unwrap();
+    dir.write("old.json", b"old");
+    for (target, words) in [
+        ("/no/such/folder/r.json", "name another file with --json=FILE: No such file"),
+        ("/proc/r.json", "can't write the report to /proc/r.json"),
+        ("old.json/r.json", "can't write the report to old.json/r.json"),
+        ("folder", "can't write the report to folder, a folder; name a file in it"),
+    ] {
+        let ran = dir.run_sh(&[&format!("--json={target}")], "touch started");
+        ran.check(125, &[words]);
+    }
+    assert!(!exists(&dir.path("started")) && dir.out_folders().is_empty());
+    // What is there stays until there is a report.
+    dir.run_sh(&["--json=old.json"], "exit 3").check(3, &["no profile appeared"]);
+    assert_eq!(fs::read(dir.path("old.json")).unwrap(), b"old");
+    dir.run_sh(&["--json=new.json"], "exit 3").check(3, &[]);
+    assert!(!exists(&dir.path("new.json")));
+    dir.run_sh(&["--json=/dev/null"], "exit 3").check(3, &[]);
+}
+
+#[test]
+fn a_space_before_the_reports_file_is_understood() {
+    let dir = Dir::new();
+    let hint = "for a report in a file: --json=r.json";
+    for words in [&["r.json", "--", "true"][..], &["r.json", "true"]] {
+        let words = [&["run", "--json"], words].concat();
+        dir.run(&words).check(127, &["there is no program r.json in PATH; ", hint]);
+    }
+    dir.write("r.json", b"{}");
+    dir.run(&["run", "--json", "./r.json", "--", "true"]).check(126, &["--json=./r.json"]);
+    let ran = dir.run(&["run", "--json", "--", "no-such-program"]);
+    ran.check(127, &["in PATH"]);
+    assert!(!ran.err.contains("--json="), "{}", ran.err);
 }
 
 #[test]

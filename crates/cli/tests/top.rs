@@ -32,6 +32,27 @@ fn files_and_folders_are_merged() {
 }
 
 #[test]
+fn a_file_that_is_named_twice_counts_once() {
+    let dir = Dir::new();
+    dir.write("d/a.pb.gz", &profile_bytes(1, 0));
+    dir.write("d/b.pb.gz", &profile_bytes(1, 1));
+    std::os::unix::fs::symlink("a.pb.gz", dir.path("d/link.pb.gz")).unwrap();
+    let whole = dir.path("d/b.pb.gz").display().to_string();
+    for (files, words) in [
+        (&["d/a.pb.gz", "d/b.pb.gz"][..], ""),
+        (&["d"], "corprof: 1 file is named more than once; it counts once\n"),
+        (&["d/a.pb.gz", "d/../d/a.pb.gz", "d/b.pb.gz"], "corprof: 1 file is named"),
+        (&["d", "d", &whole], "corprof: 2 files are named more than once; each counts once\n"),
+    ] {
+        let ran = dir.run(&[&["top"], files].concat());
+        ran.check(0, &[words]);
+        assert!(ran.out.contains("800 ms CPU in 80 samples"), "{files:?}\n{}", ran.out);
+        assert!(ran.out.contains("files     2 files\n"), "{files:?}\n{}", ran.out);
+        assert_eq!(ran.err.lines().count(), usize::from(!words.is_empty()), "{}", ran.err);
+    }
+}
+
+#[test]
 fn rows_can_be_functions_threads_states_and_modules() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &profile_bytes(1, 0));
@@ -364,11 +385,15 @@ fn images_have_to_have_the_startup_hook() {
     assert!(docker.ends_with(value), "{docker}");
     let k8s = dir.run(&["env", "--k8s", "--agent", "/x/libcorprof.so"]).out;
     assert!(k8s.contains("\n# /x/Corprof.Spans.dll (--spans false leaves it out).\n"), "{k8s}");
+    let own =
+        "# If the image sets DOTNET_STARTUP_HOOKS itself, put its hooks before this one, with";
+    assert!(k8s.contains(own), "{k8s}");
     let value = "  - name: DOTNET_STARTUP_HOOKS\n    value: \"/x/Corprof.Spans.dll\"\n";
     assert!(k8s.ends_with(value), "{k8s}");
     for form in ["--docker", "--k8s"] {
         let without = dir.run(&["env", form, "--spans", "off"]).out;
         assert!(!without.contains("Corprof.Spans.dll"), "{without}");
+        assert!(!without.contains("STARTUP_HOOKS"), "{without}");
     }
 }
 

@@ -1,0 +1,115 @@
+//! Why nothing is there of what was asked for, and what there is instead.
+
+use std::collections::BTreeSet;
+
+use profile::{Profile, Sample, SpanIds};
+
+use crate::args::By;
+use crate::endpoints;
+use crate::filters::Filters;
+use crate::table;
+
+/// Names that are listed; the rest is counted.
+const SHOWN: usize = 10;
+/// Why a program's samples may know of no requests.
+const NO_SPANS: &str = "the program ran without the startup hook (--spans false, or no \
+                        Corprof.Spans.dll beside the agent), or it had no requests";
+
+/// Why no sample is left by the filters: what is wrong with each that leaves none by itself.
+pub fn fits(profile: &Profile, filters: &Filters) -> String {
+    let mut reasons = Vec::new();
+    let any = |filters: &Filters| profile.samples.iter().any(|s| filters.keeps(profile, s));
+    for one in filters.each() {
+        if any(&one) {
+            continue;
+        }
+        if one.endpoint.is_some() && one.keep_requests_of(profile) {
+            let text = "its requests were too short for a sample; --by endpoint shows them";
+            reasons.push(text.to_owned());
+        } else if one.endpoint.is_some() {
+            reasons.push(endpoints_there_are(profile));
+        }
+        if one.span.is_some() {
+            reasons.push(no_span(profile));
+        }
+        for (name, value) in &one.labels {
+            reasons.push(no_value(profile, name, value));
+        }
+        if !one.state.is_empty() {
+            reasons.push("there is no wall time in that state".to_owned());
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("there are samples for each of them, but none for all".to_owned());
+    }
+    table::printable(&format!("nothing matches {filters}; {}", reasons.join("; ")))
+}
+
+/// Why a table has nothing but the row of what has no such thing.
+pub fn tells(profile: &Profile, by: &By) -> Option<String> {
+    let text = match by {
+        By::Endpoint | By::Span if !has_spans(profile) => {
+            format!("no sample is of a request: {NO_SPANS}")
+        }
+        By::Label(name) if values(profile, name).is_empty() => no_label(profile, name),
+        _ => return None,
+    };
+    Some(table::printable(&text))
+}
+
+fn endpoints_there_are(profile: &Profile) -> String {
+    let names = endpoints::names(profile);
+    match names.len() {
+        0 if has_spans(profile) => "the files know of no endpoints".to_owned(),
+        0 => format!("the files know of no endpoints: {NO_SPANS}"),
+        _ => format!("endpoints there are: {}", some(&names)),
+    }
+}
+
+fn no_span(profile: &Profile) -> String {
+    let mut spans = profile.samples.iter().filter_map(|sample| profile.span_of(sample));
+    if spans.any(|span| span.ids != SpanIds::default()) {
+        "no sample has this span".to_owned()
+    } else if has_spans(profile) {
+        "the files have no span ids: they were made with --span-ids false".to_owned()
+    } else {
+        format!("the files have no span ids: {NO_SPANS}")
+    }
+}
+
+fn no_value(profile: &Profile, name: &str, value: &str) -> String {
+    let values: Vec<_> = values(profile, name).into_iter().collect();
+    match values.len() {
+        0 => no_label(profile, name),
+        _ => format!("no sample has {name}={value}; values of {name} are: {}", some(&values)),
+    }
+}
+
+fn no_label(profile: &Profile, name: &str) -> String {
+    let labels = profile.samples.iter().flat_map(|sample| profile.labels_of(sample));
+    let names: Vec<_> = labels.map(|(name, _)| name).collect::<BTreeSet<_>>().into_iter().collect();
+    let there = match names.len() {
+        0 => "there are no labels".to_owned(),
+        _ => format!("labels there are: {}", some(&names)),
+    };
+    format!("no sample has a label {name}; {there}")
+}
+
+fn values<'a>(profile: &'a Profile, label: &str) -> BTreeSet<&'a str> {
+    let labels = profile.samples.iter().flat_map(|sample: &Sample| profile.labels_of(sample));
+    labels.filter(|(name, _)| *name == label).map(|(_, value)| value).collect()
+}
+
+fn has_spans(profile: &Profile) -> bool {
+    profile.samples.iter().any(|sample| sample.span.is_some())
+}
+
+/// The first names of many.
+fn some(names: &[&str]) -> String {
+    let shown = |name: &&str| if name.is_empty() { "[empty]" } else { *name }.to_owned();
+    let list = names.iter().take(SHOWN).map(shown).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => list,
+        more => format!("{list}, and {more} more"),
+    }
+}
