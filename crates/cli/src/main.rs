@@ -4,6 +4,7 @@
 mod agent;
 mod args;
 mod child;
+mod demangled;
 mod endpoints;
 mod env;
 mod failure;

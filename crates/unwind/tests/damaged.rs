@@ -34,7 +34,7 @@ fn check_rows(frames: &EhFrame, module: &Module) {
 #[test]
 fn damaged_frames() {
     let mut random = Random(0x6a09_e667_f3bc_c908);
-    for fresh in modules::scan(&[]).fresh {
+    for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
         let Ok(frames) = fresh.eh_frame else { continue };
         check_rows(&frames, &fresh.module);
         for _ in 0..20 {
@@ -54,7 +54,8 @@ fn damaged_frames() {
             }
             hdr.truncate(random.index(hdr.len() + 1));
             let _ = EhFrame::address(&hdr, frames.hdr_address);
-            let copy = EhFrame::copy(&hdr, frames.hdr_address, &frames.bytes, frames.address);
+            let bytes = frames.bytes.clone();
+            let copy = EhFrame::new(hdr, frames.hdr_address, bytes, frames.address);
             assert!(copy.is_ok_and(|copy| copy.bytes.len() <= frames.bytes.len()));
         }
     }
@@ -103,9 +104,13 @@ fn lengths() {
 
 /// This test's own program, as a loaded module.
 fn program() -> Module {
-    let scan = modules::scan(&[]);
+    let scan = modules::scan(&[], sys::memory::copy_own);
     let program = scan.fresh.iter().find(|fresh| fresh.module.kind == Kind::Executable).unwrap();
     Module::clone(&program.module)
+}
+
+fn open(module: &Module) -> Result<Symbols, NoSymbols> {
+    Symbols::open(module, sys::memory::copy_own)
 }
 
 /// A file of this test's own, deleted at the end.
@@ -119,7 +124,7 @@ impl TempFile {
     }
 
     fn open(&self, module: &Module) -> Result<Symbols, NoSymbols> {
-        Symbols::open(&Module { path: self.0.clone(), ..module.clone() })
+        open(&Module { path: self.0.clone(), ..module.clone() })
     }
 }
 
@@ -138,7 +143,7 @@ extern "C" fn a_function_that_the_test_knows(n: u64) -> u64 {
 #[test]
 fn symbols_of_this_program() {
     assert_eq!(a_function_that_the_test_knows(1), 2);
-    let symbols = Symbols::open(&program()).unwrap();
+    let symbols = open(&program()).unwrap();
     let start = a_function_that_the_test_knows as *const () as u64;
     for offset in [0, 1, 4] {
         let symbol = symbols.find(start + offset).unwrap();
@@ -151,10 +156,10 @@ fn symbols_of_this_program() {
 
 #[test]
 fn symbols_of_libc() {
-    let scan = modules::scan(&[]);
+    let scan = modules::scan(&[], sys::memory::copy_own);
     let address = libc::qsort as *const () as u64;
     let libc = scan.fresh.iter().find(|fresh| fresh.module.contains(address)).unwrap();
-    let symbols = Symbols::open(&libc.module).unwrap();
+    let symbols = open(&libc.module).unwrap();
     let symbol = symbols.find(address).unwrap();
     assert_eq!((symbol.name, symbol.offset), ("qsort", 0));
 }
@@ -167,18 +172,18 @@ fn files_without_symbols() {
     assert_eq!(causes(&whole), Ok(()), "a copy is as good");
 
     let gone = Module { path: PathBuf::from("/nonexistent/file"), ..module.clone() };
-    assert_eq!(Symbols::open(&gone).err(), Some(NoSymbols::Deleted));
+    assert_eq!(open(&gone).err(), Some(NoSymbols::Deleted));
     let folder = Module { path: std::env::temp_dir(), ..module.clone() };
-    assert!(matches!(Symbols::open(&folder), Err(NoSymbols::BadFile | NoSymbols::Unreadable)));
-    let vdso = Module { kind: Kind::Vdso, ..module.clone() };
-    assert_eq!(Symbols::open(&vdso).err(), Some(NoSymbols::NoFile));
+    assert!(matches!(open(&folder), Err(NoSymbols::BadFile | NoSymbols::Unreadable)));
+    let vdso = Module { kind: Kind::Vdso, bias: 8, ..module.clone() };
+    assert_eq!(open(&vdso).err(), Some(NoSymbols::BadFile));
     assert_eq!(causes(b"#!/bin/sh\n"), Err(NoSymbols::BadFile));
     assert_eq!(causes(&whole[..whole.len() / 2]), Err(NoSymbols::BadFile), "cut off");
 
     let replaced = Module { build_id: vec![1, 2, 3], ..module.clone() };
-    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+    assert_eq!(open(&replaced).err(), Some(NoSymbols::Replaced));
     let replaced = Module { code: std::iter::once(0..1).collect(), ..module.clone() };
-    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+    assert_eq!(open(&replaced).err(), Some(NoSymbols::Replaced));
 
     // No section headers.
     let mut stripped = whole.clone();
