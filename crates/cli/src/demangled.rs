@@ -65,28 +65,26 @@ mod tests {
         for (mangled, expected) in [
             ("_ZN2ns5StoreIiE4loadERKSs", Some("ns::Store<int>::load(std::string const&)")),
             ("_ZZN1A3runEvENKUlvE_clEv", Some("A::run()::{lambda()#1}::operator()() const")),
-            ("_Z3addIidEDTplT_T0_ES0_S1_.cold", None),
+            ("_ZN1A1fEv.cold", Some("A::f() [clone .cold]")),
             ("_RNvCs1234_7mycrate3foo", Some("mycrate::foo")),
             ("_ZN4core3fmt5write17h0123456789abcdefE", Some("core::fmt::write")),
             ("main", None),
-            ("_Zoom", None),
+            ("_Zip", None),
+            ("a_function", None),
             ("_Z", None),
         ] {
-            let found = full(mangled);
-            if expected.is_some() || !mangled.contains(".cold") {
-                assert_eq!(found.as_deref(), expected, "{mangled}");
-            }
+            assert_eq!(full(mangled).as_deref(), expected, "{mangled}");
         }
     }
 
     #[test]
     fn names_that_say_too_much_stay() {
+        // Each pair has the one before it twice.
         let mut name = "_Z1fSt4pairIiiE".to_owned();
-        for reference in ["S0_", "S1_", "S2_", "S3_", "S4_", "S5_", "S6_", "S7_", "S8_", "S9_"]
-            .iter()
-            .chain(&["SA_", "SB_", "SC_", "SD_", "SE_", "SF_", "SG_", "SH_", "SI_", "SJ_"])
-        {
-            name.push_str(&format!("S_I{reference}{reference}E"));
+        for number in 0..30 {
+            let before = char::from_digit(number, 36).map(|digit| digit.to_ascii_uppercase());
+            let before = before.unwrap();
+            name.push_str(&format!("S_IS{before}_S{before}_E"));
         }
         assert!(full(&name).is_none_or(|text| text.len() <= NAME_BYTES_MAX));
     }

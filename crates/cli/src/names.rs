@@ -104,7 +104,7 @@ mod tests {
             ("Shop.Api.Binder..ctor(int)", 20, "…Api.Binder..ctor(…)"),
             ("Shop.Api.Binder..ctor(int)", 16, "…Binder..ctor(…)"),
             ("Shop.Name.get", 12, "…Name.get"),
-            ("shop::api::Store<int>::load(int)", 22, "…api::Store<…>::load(…)"),
+            ("shop::api::Store<int>::load(int)", 23, "…api::Store<…>::load(…)"),
             ("shop::api::Store<int>::load(int)", 20, "…Store<…>::load(…)"),
             ("[libcoreclr.so]", 8, "[libcor…"),
             ("A.Run()", 6, "A.Run…"),
