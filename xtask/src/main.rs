@@ -1,9 +1,11 @@
 //! The tasks of the repository.
 #![forbid(unsafe_code)]
 
+mod build;
 mod closure;
 mod demo;
 mod interleave;
+mod managed;
 mod product;
 mod setup;
 mod test;
@@ -17,6 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
@@ -32,6 +35,7 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("build") => build::run(&arguments[1..]),
         Some("loom") => interleave::run(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),

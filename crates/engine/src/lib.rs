@@ -1,7 +1,8 @@
 //! The profiler without a runtime: who is sampled, how, what for, and where it goes.
 //!
 //! In the order of the data: `registry` (threads) → `cpu`, `wall` (samplers; `ticker` is their
-//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays) → `event` and the
+//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `watched`
+//! requests from each other) → `event` and the
 //! signal crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint),
 //! `symbolizer` (names, by `methods`) → `output`. `spans` is what tracers call. `profiler` puts
 //! them together. What is asked of the runtime is the trait in `runtime`.
@@ -29,6 +30,7 @@ mod symbolizer;
 mod ticker;
 mod waits;
 mod wall;
+mod watched;
 
 pub use event::{Event, Inbox};
 pub use log::Log;

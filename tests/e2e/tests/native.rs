@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use e2e::{Run, Session, built};
 use model::FrameKind;
-use rig::{Net8, Net9};
+use rig::{Net8, Net9, Net10};
 
 /// The exported function is C, what it calls is hidden C++.
 const SOURCE: &str = r#"
@@ -35,11 +35,20 @@ extern "C" long shop_price(int rounds) {
 /// The name in the file, and what `corprof top` makes of it.
 const PATH: &str = "shop::Store<…>::load";
 const FULL: &str = "shop::Store<long>::load(long const&, int)";
+/// The file that the runtime's code is in.
+const RUNTIME: &str = "libcoreclr.so";
 
 #[test]
 fn with_all_symbols() -> Result<()> {
     let Some(run) = run("native-whole", Net8, |_| Ok(true))? else { return Ok(()) };
-    check(run, PATH)
+    check(&run, PATH, RUNTIME)
+}
+
+/// The runtime is in the program's own file.
+#[test]
+fn in_a_single_file() -> Result<()> {
+    let Some(run) = run("native-single-file", Net10, |_| Ok(true))? else { return Ok(()) };
+    check(&run, PATH, "/host")
 }
 
 #[test]
@@ -51,7 +60,7 @@ fn with_a_debug_file() -> Result<()> {
             && add(library, "--add-gnu-debuglink=", debug.as_os_str())?)
     };
     let Some(run) = run("native-debug-file", Net9, separate)? else { return Ok(()) };
-    check(run, PATH)
+    check(&run, PATH, RUNTIME)
 }
 
 #[test]
@@ -67,14 +76,14 @@ fn with_packed_symbols() -> Result<()> {
             && add(library, "--add-section=.gnu_debugdata=", packed.as_os_str())?)
     };
     let Some(run) = run("native-packed", Net8, pack)? else { return Ok(()) };
-    check(run, PATH)
+    check(&run, PATH, RUNTIME)
 }
 
 /// The time is the library's, under no name but its own.
 #[test]
 fn stripped() -> Result<()> {
     let Some(run) = run("native-stripped", Net8, strip)? else { return Ok(()) };
-    check(run, "[libshop.so]")
+    check(&run, "[libshop.so]", RUNTIME)
 }
 
 /// Runs the program on a library made ready by that function; `None`, loudly, if a tool is missing.
@@ -102,7 +111,7 @@ fn run(
     Ok(Some(run))
 }
 
-fn check(run: Run, name: &str) -> Result<()> {
+fn check(run: &Run, name: &str, runtime: &str) -> Result<()> {
     let tid = u32::try_from(run.number("tid")?)?;
     let mut checks = run.checks();
     let of = |part: &str| run.view.of(|row| row.tid == tid && row.has(part));
@@ -120,19 +129,19 @@ fn check(run: Run, name: &str) -> Result<()> {
     let called = run.view.of(|row| row.tid == tid && is_called(row));
     checks.within("its time below its caller", called.cpu_ns, native.cpu_ns, 0.02);
     checks.roots(0.99);
-    builds(&run, &mut checks)?;
+    builds(run, runtime, &mut checks)?;
     if name == PATH {
-        let raw = raw_names(&run);
+        let raw = raw_names(run);
         let mangled = "_ZN4shop5StoreIlE4loadERKli";
         checks.that(raw.contains(mangled), format!("the raw name is not in {raw:?}"));
-        let table = top(&run)?;
+        let table = top(run)?;
         checks.that(table.contains(FULL), format!("no {FULL} in\n{table}"));
     }
     checks.done()
 }
 
 /// The mappings of native frames name the builds that the files are.
-fn builds(run: &Run, checks: &mut e2e::Checks<'_>) -> Result<()> {
+fn builds(run: &Run, runtime: &str, checks: &mut e2e::Checks<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for (_, profile) in &run.profiles {
         for frame in &profile.frames {
@@ -147,7 +156,7 @@ fn builds(run: &Run, checks: &mut e2e::Checks<'_>) -> Result<()> {
         }
     }
     let names: Vec<_> = seen.iter().map(|(file, _)| file.as_str()).collect();
-    for part in ["libshop.so", "libcoreclr.so", "libc.so"] {
+    for part in ["libshop.so", "libc.so", runtime] {
         let is_there = names.iter().any(|name| name.contains(part));
         checks.that(is_there, format!("no {part} among {names:?}"));
     }
