@@ -12,6 +12,7 @@ mod files;
 mod filters;
 mod focus;
 mod folder;
+mod lines;
 mod loaded;
 mod missing;
 mod names;

@@ -11,6 +11,7 @@ use crate::endpoints;
 use crate::failure::{FAILED, Failure};
 use crate::files;
 use crate::focus::Scope;
+use crate::lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::table;
@@ -47,6 +48,9 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
     }
     let mut loaded = loader.finish();
+    if args.lines && lines::name(&mut loaded.profile) == 0 {
+        warn("no debug information of the native code was found on this machine");
+    }
     if !filters.is_empty() {
         filter(&mut loaded, args)?;
     }

@@ -286,7 +286,8 @@ impl Symbolizer {
             name: &name,
             raw_name: raw_name.as_deref().unwrap_or_default(),
             module: id,
-            address: 0,
+            // Without a name, all are one: ten in a row say no more.
+            address: if anonymous { 0 } else { address.wrapping_sub(module.bias) },
             kind: FrameKind::Native,
             file: None,
             line: None,
@@ -316,8 +317,10 @@ impl Symbolizer {
         *self.modules.entry(file).or_insert_with_key(|file| {
             let build_id: String =
                 module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-            let start = module.code.first().map_or(0, |range| range.start);
-            let limit = module.code.last().map_or(0, |range| range.end);
+            // As in the file, so that the same place is the same in each process.
+            let in_file = |address: u64| address.wrapping_sub(module.bias);
+            let start = module.code.first().map_or(0, |range| in_file(range.start));
+            let limit = module.code.last().map_or(0, |range| in_file(range.end));
             aggregate.module(&ModuleInfo { file, build_id: &build_id, start, limit })
         })
     }
