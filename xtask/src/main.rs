@@ -1,6 +1,7 @@
 //! The tasks of the repository.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod closure;
 mod demo;
@@ -19,6 +20,8 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  bench [--rounds N] [spans|web]...
+           what the profiler costs, as ratios of runs that alternate
   build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
@@ -35,6 +38,7 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("bench") => bench::run(&arguments[1..]),
         Some("build") => build::run(&arguments[1..]),
         Some("loom") => interleave::run(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),

@@ -466,15 +466,14 @@ impl Accounts {
     fn settle_early(&mut self, account: &mut Account) {
         self.settle_late(account);
         for Early { state, context, values } in std::mem::take(&mut account.early) {
-            // What it did last is likely what it was delayed in.
-            match account.ran.as_mut().or(account.blocked.as_mut()) {
-                Some(place) => {
-                    let id = self.place_id(place);
-                    let context = context.unwrap_or(place.context);
-                    self.add(Payer { thread: account.key, context }, id, state, values);
-                }
-                None => self.add_unsampled(account.key, state, values),
-            }
+            // What it did last is likely what it was delayed in, if that was in the same request.
+            let is_right = |place: &&mut Place| context.is_none_or(|other| place.context == other);
+            let mut places = account.ran.iter_mut().chain(&mut account.blocked);
+            let (stack, context) = match places.find(is_right) {
+                Some(place) => (self.place_id(place), place.context),
+                None => (self.aggregate.stack([self.unsampled]), context.unwrap_or_default()),
+            };
+            self.add(Payer { thread: account.key, context }, stack, state, values);
         }
     }
 

@@ -1,5 +1,5 @@
-//! What the wall sampler has seen of a thread's context: which request the time since the last visit
-//! belongs to, where the request changed in between.
+//! What the wall sampler has seen of a thread's context: which request the time since the last
+//! visit belongs to, where the request changed in between.
 
 use signal::context::{Context, SpanContext};
 

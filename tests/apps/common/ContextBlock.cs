@@ -22,7 +22,11 @@ readonly struct ContextBlock
         public byte Valid;
     }
 
-    static readonly nint Function = Find();
+    // Where the record of OpenTelemetry's thread context begins in the block.
+    const int RecordOffset = 32;
+
+    static readonly nint Library = Load();
+    static readonly nint Function = Export("corprof_thread_context");
 
     /// <summary>Whether there is a block, that is a profiler.</summary>
     public readonly bool IsThere;
@@ -71,15 +75,27 @@ readonly struct ContextBlock
     public override string ToString() =>
         $"trace {TraceId} span {SpanId} root {LocalRoot:x16} labels {Labels}";
 
-    static nint Find()
+    /// <summary>
+    /// Whether OpenTelemetry's readers find the calling thread's record, which is in the block: the
+    /// symbol of a thread-local variable is its address on this thread.
+    /// </summary>
+    public static unsafe bool IsPublished()
+    {
+        var function = (delegate* unmanaged[Cdecl]<byte*>)Function;
+        var slot = (byte**)Export("otel_thread_ctx_v1");
+        return function != null && slot != null && *slot == function() + RecordOffset;
+    }
+
+    static nint Load()
     {
         var path = Environment.GetEnvironmentVariable("CORECLR_PROFILER_PATH") ?? "";
-        if (Path.IsPathRooted(path)
-            && NativeLibrary.TryLoad(path, out var library)
-            && NativeLibrary.TryGetExport(library, "corprof_thread_context", out var found))
-            return found;
+        if (Path.IsPathRooted(path) && NativeLibrary.TryLoad(path, out var library))
+            return library;
         return 0;
     }
+
+    static nint Export(string name) =>
+        Library != 0 && NativeLibrary.TryGetExport(Library, name, out var found) ? found : 0;
 
     static string Hex(ReadOnlySpan<byte> bytes)
     {

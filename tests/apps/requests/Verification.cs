@@ -27,6 +27,9 @@ static class Verification
     // The local roots of all requests so far: each has one of its own.
     static readonly ConcurrentDictionary<ulong, bool> Roots = new();
 
+    static readonly bool IsPublishing =
+        Environment.GetEnvironmentVariable("CORPROF_OTEL_CONTEXT") == "true";
+
     static bool hasActivities;
     static long checks;
     static long wrong;
@@ -52,7 +55,7 @@ static class Verification
             Same(begin, "end");
         });
         app.MapGet("/checked/{id:int}", (int id) => Checked());
-        app.MapGet("/sync", () => InRequest("sync").SpanId);
+        app.MapGet("/sync", Sync);
         app.MapGet("/fails", Fails);
         app.MapGet("/queues", Queues);
         app.MapGet("/leaves", Leaves);
@@ -104,6 +107,13 @@ static class Verification
         thread.Join();
         Same(begin, "after the label");
         return begin.TraceId;
+    }
+
+    static string Sync()
+    {
+        if (IsPublishing)
+            That(ContextBlock.IsPublished(), "OpenTelemetry's thread context");
+        return InRequest("sync").SpanId;
     }
 
     static string Fails()

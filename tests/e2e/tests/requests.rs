@@ -169,13 +169,15 @@ fn nothing_is_left_for_the_next_request() -> Result<()> {
         else {
             continue;
         };
+        let mut is_announced = false;
         let run = session
             .with_spans()?
             .args(["--verify", "25000"])
             .args(arguments)
             .set("CORPROF_OTEL_CONTEXT", "true")
-            .run()?;
+            .run_watched(|pid| is_announced |= has_process_context(pid))?;
         let mut checks = run.checks();
+        checks.that(is_announced, "others find OpenTelemetry's process context");
         let (requests, wrong) = (run.number("requests")?, run.number("wrong")?);
         checks.between(format!("{how}: requests"), requests, 25_000, 25_000);
         checks.between(format!("{how}: wrong"), wrong, 0, 0);
@@ -200,6 +202,13 @@ fn ids_are_left_out_if_they_are_not_wanted() -> Result<()> {
     let named = work.iter().filter(|row| row.endpoint.starts_with("GET /")).count();
     checks.that(named > 0, "endpoints all the same");
     checks.done()
+}
+
+/// Whether a process's memory has what OpenTelemetry's readers look for, as they look for it.
+fn has_process_context(pid: u32) -> bool {
+    const NAMES: [&str; 3] = ["[anon_shmem:OTEL_CTX]", "[anon:OTEL_CTX]", "/memfd:OTEL_CTX"];
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().any(|line| NAMES.iter().any(|name| line.contains(name)))
 }
 
 /// The endpoints of all profiles of a run, summed.
