@@ -215,8 +215,8 @@ pub struct TopArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Rows of native functions by source line: FUNCTION FILE:LINE, where their debug information is
-    /// on this machine (in the library, beside it, or below /usr/lib/debug)
+    /// Rows of native functions by source line: FUNCTION FILE:LINE, where their debug information
+    /// is on this machine (in the library, beside it, or below /usr/lib/debug)
     #[arg(long)]
     pub lines: bool,
 

@@ -3,34 +3,34 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use addr2line::Loader;
+use addr2line::Context;
+use addr2line::gimli::{self, DwarfSections, EndianSlice, RunTimeEndian};
+use flate2::read::ZlibDecoder;
 use model::FrameKind;
-use object::Object as _;
-use object::read::ReadCache;
+use object::read::{ReadCache, ReadCacheOps};
+use object::{CompressionFormat, Object as _, ObjectSection as _};
 use profile::{Function, Module, Profile};
 
 /// Where debug files are installed.
 const ROOT: &str = "/usr/lib/debug";
+/// The largest section of debug information that is read, unpacked.
+const SECTION_BYTES_MAX: u64 = 4 << 30;
 
 /// Adds file and line to the names of native frames; returns how many lines were found.
 pub fn name(profile: &mut Profile) -> usize {
-    let mut loaders: HashMap<usize, Option<Loader>> = HashMap::new();
     let mut names = Vec::new();
-    for (position, frame) in profile.frames.iter().enumerate() {
-        let function = profile.functions.get(frame.function.get());
-        let (Some(function), Some(module)) = (function, frame.module) else { continue };
-        if frame.address == 0 || function.kind != Some(FrameKind::Native) {
-            continue;
-        }
-        let loader = loaders.entry(module.get()).or_insert_with(|| {
-            let module = profile.modules.get(module.get())?;
-            Loader::new(with_lines(profile, module)?).ok()
-        });
-        let place = loader.as_ref().and_then(|loader| place(loader, frame.address));
-        if let Some(place) = place {
-            names.push((position, named(profile, function, &place)));
+    for (module, frames) in native_frames(profile) {
+        let module = profile.modules.get(module);
+        let file = module.and_then(|module| with_lines(profile, module));
+        let Some(sections) = file.and_then(|path| sections(&path)) else { continue };
+        let borrowed = sections.borrow(|bytes| EndianSlice::new(bytes, RunTimeEndian::Little));
+        let Ok(context) = Context::from_dwarf(borrowed) else { continue };
+        for (position, address, function) in frames {
+            let place = place(&context, address);
+            names.extend(place.map(|place| (position, named(profile, function, &place))));
         }
     }
     for (position, name) in &names {
@@ -39,13 +39,52 @@ pub fn name(profile: &mut Profile) -> usize {
     names.len()
 }
 
+/// Position, address and function of the frames that have an address, by module.
+fn native_frames(profile: &Profile) -> HashMap<usize, Vec<(usize, u64, &Function)>> {
+    let mut all: HashMap<usize, Vec<_>> = HashMap::new();
+    for (position, frame) in profile.frames.iter().enumerate() {
+        let function = profile.functions.get(frame.function.get());
+        let (Some(function), Some(module)) = (function, frame.module) else { continue };
+        if frame.address != 0 && function.kind == Some(FrameKind::Native) {
+            all.entry(module.get()).or_default().push((position, frame.address, function));
+        }
+    }
+    all
+}
+
+/// A file's debug information; `None` if it is damaged.
+fn sections(path: &Path) -> Option<DwarfSections<Vec<u8>>> {
+    let data = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&data).ok()?;
+    DwarfSections::load(|id| Ok::<_, gimli::Error>(contents(&file, id.name()).unwrap_or_default()))
+        .ok()
+}
+
+/// A section's contents, unpacked.
+fn contents<'a, R: ReadCacheOps>(
+    file: &object::File<'a, &'a ReadCache<R>>,
+    name: &str,
+) -> Option<Vec<u8>> {
+    let data = file.section_by_name(name)?.compressed_data().ok()?;
+    match data.format {
+        CompressionFormat::None => Some(data.data.to_vec()),
+        CompressionFormat::Zlib => {
+            let mut bytes = Vec::new();
+            let decoder = ZlibDecoder::new(data.data);
+            decoder.take(SECTION_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
 fn named(profile: &Profile, function: &Function, place: &str) -> String {
     format!("{} {place}", profile.text(function.name))
 }
 
 /// `file:line`, without the file's folders.
-fn place(loader: &Loader, address: u64) -> Option<String> {
-    let location = loader.find_location(address).ok()??;
+fn place(context: &Context<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Option<String> {
+    let location = context.find_location(address).ok()??;
     let (path, line) = (location.file?, location.line.filter(|line| *line != 0)?);
     let file = Path::new(path).file_name()?.to_string_lossy();
     Some(format!("{file}:{line}"))

@@ -57,7 +57,10 @@ fn in_a_single_file() -> Result<()> {
 fn with_a_debug_file() -> Result<()> {
     let separate = |library: &Path| {
         let debug = library.with_extension("so.dbg");
-        Ok(tool("objcopy", [OsStr::new("--only-keep-debug"), library.as_ref(), debug.as_ref()])?
+        // Packed as distributions pack it.
+        let options = ["--only-keep-debug", "--compress-debug-sections=zlib"].map(OsStr::new);
+        let files = [library.as_os_str(), debug.as_os_str()];
+        Ok(tool("objcopy", options.into_iter().chain(files))?
             && strip(library)?
             && add(library, "--add-gnu-debuglink=", debug.as_os_str())?)
     };
