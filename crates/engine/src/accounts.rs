@@ -17,7 +17,7 @@ use sys::clock;
 use crate::event::{BlockedStack, Event};
 use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
-use crate::waits;
+use crate::waits::Waits;
 
 /// Different values that may wait for a thread's next sample.
 const EARLY_MAX: usize = 16;
@@ -118,6 +118,7 @@ pub struct Accounts {
     aggregate: Aggregate,
     threads: FxHashMap<ThreadRef, Account>,
     requests: Requests,
+    waits: Waits,
     unsampled: FrameId,
     ends: EndCounts,
     managed_cpu_ns: u64,
@@ -148,6 +149,7 @@ impl Accounts {
             aggregate,
             threads,
             requests: Requests::default(),
+            waits: Waits::default(),
             unsampled,
             ends,
             managed_cpu_ns: 0,
@@ -348,8 +350,8 @@ impl Accounts {
         self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
         self.ends.add(walked.end, 1);
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
-        let waits = walked.frames.iter().map(|frame| symbolizer.named(*frame, aggregate).wait);
-        let state = waits::state(stack.call, waits);
+        let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
+        let state = self.waits.state(stack.call, walked.frames.iter().map(wait));
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
         let place = Place { walked, id, state, context: stack.context };
