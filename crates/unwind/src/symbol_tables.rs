@@ -7,6 +7,10 @@ use crate::elf::{SYMBOL_BYTES, Section};
 use crate::elf_file::ElfFile;
 use crate::symbols::{Function, NoSymbols};
 
+/// Bytes of names that are looked at in one table. Symbols can share names, and a damaged table can
+/// have millions that share a long one.
+const NAME_BYTES_MAX: usize = 4 * SYMBOL_BYTES_MAX;
+
 /// What is gathered.
 #[derive(Debug, Default)]
 pub struct SymbolTables {
@@ -48,9 +52,19 @@ impl SymbolTables {
         let names = file.read(names)?;
         let symbols = file.read(table)?;
         let (symbols, _) = symbols.as_chunks();
-        let functions = symbols.iter().filter_map(|symbol| candidate(symbol, &names, sections));
         let before = self.candidates.len();
-        self.candidates.extend(functions.map(|function| Candidate { table: number, ..function }));
+        let mut name_bytes = 0_usize;
+        for symbol in symbols {
+            let Some((function, name)) = candidate(symbol, sections) else { continue };
+            if name_bytes > NAME_BYTES_MAX {
+                break;
+            }
+            let text = text(&names, name);
+            name_bytes = name_bytes.saturating_add(text.map_or(SYMBOL_NAME_BYTES_MAX, str::len));
+            let Some(text) = text else { continue };
+            let rank = function.rank | underscores(text);
+            self.candidates.push(Candidate { table: number, rank, ..function });
+        }
         if self.candidates.len() == before {
             return Err(NoSymbols::Stripped);
         }
@@ -91,7 +105,8 @@ impl SymbolTables {
     }
 }
 
-fn candidate(symbol: &[u8; SYMBOL_BYTES], names: &[u8], sections: &[Section]) -> Option<Candidate> {
+/// A function with the offset of its name, which is not looked at yet.
+fn candidate(symbol: &[u8; SYMBOL_BYTES], sections: &[Section]) -> Option<(Candidate, u32)> {
     const STT_FUNC: u8 = 2;
     const STT_GNU_IFUNC: u8 = 10;
     const STB_LOCAL: u8 = 0;
@@ -108,24 +123,23 @@ fn candidate(symbol: &[u8; SYMBOL_BYTES], names: &[u8], sections: &[Section]) ->
     let end = section.map(|section| section.address.saturating_add(section.size));
     let size = u32::try_from(symbol.u64(16)?).unwrap_or(u32::MAX);
     let name = symbol.u32(0)?;
-    let rank = rank(text(names, name)?, info >> 4 == STB_LOCAL, size == 0);
-    Some(Candidate {
+    let function = Candidate {
         address: u32::try_from(address).ok()?,
         size,
         section_end: end.and_then(|end| u32::try_from(end).ok()).unwrap_or(u32::MAX),
         name,
         table: 0,
-        rank,
-    })
+        rank: u8::from(size == 0) << 3 | u8::from(info >> 4 == STB_LOCAL) << 2,
+    };
+    Some((function, name))
 }
 
-/// What a person would call the function comes first: a name that others use, as in `poll` and not
-/// `__poll` or `__GI___poll`.
-fn rank(name: &str, is_local: bool, is_unsized: bool) -> u8 {
+/// The lower part of a rank. What a person would call the function comes first: a name that others
+/// use, as in `poll` and not `__poll` or `__GI___poll`.
+fn underscores(name: &str) -> u8 {
     let is_mangled = name.starts_with("_Z") || name.starts_with("_R");
     let underscores = name.bytes().take(3).take_while(|byte| *byte == b'_').count();
-    let underscores = if is_mangled { 0 } else { u8::try_from(underscores).unwrap_or(3) };
-    u8::from(is_unsized) << 3 | u8::from(is_local) << 2 | underscores
+    if is_mangled { 0 } else { u8::try_from(underscores).unwrap_or(3) }
 }
 
 /// The name at an offset, without the version that linkers append (`qsort@@GLIBC_2.2.5`).

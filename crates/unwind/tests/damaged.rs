@@ -224,3 +224,55 @@ fn damaged_files() {
         }
     }
 }
+
+/// Two million symbols that share a name without an end: given up in time.
+#[test]
+fn hostile_symbols_take_no_time() {
+    const SYMBOLS: usize = 2_000_000;
+    const NAMES: usize = 1 << 20;
+    let mut file = vec![0_u8; 64];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let (symbols_at, names_at) = (64 + 3 * 64, 64 + 3 * 64 + 24 * SYMBOLS);
+    file[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    file[40..48].copy_from_slice(&64_u64.to_le_bytes());
+    for (at, value) in [(54, 56_u16), (58, 64), (60, 3)] {
+        file[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    let mut section = |kind: u32, offset: usize, size: usize, link: u32| {
+        let mut bytes = [0_u8; 64];
+        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes[24..32].copy_from_slice(&(offset as u64).to_le_bytes());
+        bytes[32..40].copy_from_slice(&(size as u64).to_le_bytes());
+        bytes[40..44].copy_from_slice(&link.to_le_bytes());
+        file.extend(bytes);
+    };
+    section(0, 0, 0, 0);
+    section(2, symbols_at, 24 * SYMBOLS, 2);
+    section(3, names_at, NAMES, 0);
+    for number in 0..SYMBOLS {
+        let mut symbol = [0_u8; 24];
+        symbol[4] = 2;
+        symbol[6] = 1;
+        symbol[8..16].copy_from_slice(&(4096 + number as u64).to_le_bytes());
+        file.extend(symbol);
+    }
+    file.extend(std::iter::repeat_n(b'x', NAMES));
+    let module = Module { build_id: Vec::new(), code: Vec::new(), bias: 0, ..program() };
+    let started = std::time::Instant::now();
+    assert_eq!(TempFile::new("hostile", &file).open(&module).err(), Some(NoSymbols::Stripped));
+    // A name of four thousand bytes for each would be 8 GB.
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    // The same with an end: as many bytes are kept as are allowed.
+    for at in (names_at..file.len()).step_by(4000) {
+        file[at] = 0;
+    }
+    for number in 0..SYMBOLS {
+        let at = symbols_at + 24 * number;
+        file[at..at + 4].copy_from_slice(&((1 + number % 64) as u32).to_le_bytes());
+    }
+    let started = std::time::Instant::now();
+    let symbols = TempFile::new("hostile", &file).open(&module).unwrap();
+    assert!(symbols.bytes() <= 2 * model::limits::SYMBOL_BYTES_MAX, "{}", symbols.bytes());
+    println!("{} functions, {} bytes, {:?}", symbols.len(), symbols.bytes(), started.elapsed());
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}
