@@ -148,7 +148,7 @@ impl Accounts {
             symbolizer,
             aggregate,
             threads,
-            requests: Requests::default(),
+            requests: Requests::new(clock::monotonic_ns()),
             waits: Waits::default(),
             unsampled,
             ends,
@@ -279,11 +279,13 @@ impl Accounts {
             Event::Endpoint { number, name } => self.requests.name(number, name),
             Event::Labels { number, pairs } => {
                 let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                self.aggregate.labels(number, &pairs);
+                if !self.aggregate.labels(number, &pairs) {
+                    self.shared.count(Loss::SpansFull);
+                }
             }
             Event::Request { root, endpoint } => {
-                if let Err(loss) = self.requests.told(root, endpoint) {
-                    self.shared.count(loss);
+                for _ in 0..self.requests.told(root, endpoint) {
+                    self.shared.count(Loss::RequestsFull);
                 }
             }
             Event::RequestEnded { root, duration_ns } => {

@@ -19,6 +19,7 @@ use crate::accounts::Accounts;
 use crate::event::{Event, Inbox, Timed};
 use crate::log::Log;
 use crate::output::{Output, Written};
+use crate::spans::Spans;
 use crate::ticker::TickerState;
 
 /// How long the collector waits for work.
@@ -54,6 +55,7 @@ struct Marks {
 pub struct Collector {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
+    spans: Arc<Spans>,
     ticker: Arc<TickerState>,
     state: Arc<CollectorState>,
     config: Config,
@@ -76,6 +78,8 @@ pub struct Parts {
     pub shared: &'static Shared,
     /// Where events come from.
     pub inbox: Arc<Inbox>,
+    /// What tracers call, for the memory that it holds.
+    pub spans: Arc<Spans>,
     /// The ticker, to be asked for settlements.
     pub ticker: Arc<TickerState>,
     /// Requests.
@@ -101,6 +105,7 @@ impl Collector {
         let Parts {
             shared,
             inbox,
+            spans,
             ticker,
             state,
             config,
@@ -113,6 +118,7 @@ impl Collector {
         let mut collector = Self {
             shared,
             inbox,
+            spans,
             ticker,
             state,
             config,
@@ -224,6 +230,7 @@ impl Collector {
             cpu_interval_ns: nanos(self.config.cpu_interval),
         };
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
+        let bytes = bytes.saturating_add(self.spans.bytes());
         let (mut profile, ends, managed_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,

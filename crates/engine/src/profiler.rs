@@ -69,7 +69,7 @@ pub struct Profiler {
     shared: &'static Shared,
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
-    spans: Spans,
+    spans: Arc<Spans>,
     ticker: Arc<TickerState>,
     collector: Arc<CollectorState>,
     log: Log,
@@ -102,11 +102,12 @@ impl Profiler {
         let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), cpu));
         let ticker = Arc::new(TickerState::default());
         let collector = Arc::new(CollectorState::default());
+        let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox), config.spans));
         let profiler = Self {
             shared,
             registry: Arc::clone(&registry),
             inbox: Arc::clone(&inbox),
-            spans: Spans::new(Arc::clone(&registry), Arc::clone(&inbox), config.spans),
+            spans: Arc::clone(&spans),
             ticker: Arc::clone(&ticker),
             collector: Arc::clone(&collector),
             log: log.clone(),
@@ -128,6 +129,7 @@ impl Profiler {
         let parts = Parts {
             shared,
             inbox,
+            spans,
             ticker,
             state: collector,
             config,

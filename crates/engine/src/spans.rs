@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use model::Loss;
 use model::limits::{
     ENDPOINT_BYTES_MAX, ENDPOINTS_MAX, LABEL_NAME_BYTES_MAX, LABEL_SETS_MAX, LABEL_VALUE_BYTES_MAX,
     LABELS_MAX,
@@ -15,6 +16,11 @@ use signal::context::Context;
 
 use crate::event::{Event, Inbox};
 use crate::registry::Registry;
+
+/// What endpoints are called that came when there were too many.
+const OTHERS: &str = "[other endpoints]";
+/// The first one's number.
+const OTHERS_NUMBER: u32 = 1;
 
 /// Names and values.
 type Labels = Box<[(String, String)]>;
@@ -33,11 +39,14 @@ impl Spans {
     /// For tracers, unless samples are not to be labelled.
     #[must_use]
     pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, wanted: bool) -> Self {
+        let mut endpoints = Numbers::new(ENDPOINTS_MAX);
+        endpoints.number(&Box::from(OTHERS), OTHERS.len());
+        inbox.post(Event::Endpoint { number: OTHERS_NUMBER, name: OTHERS.into() });
         Self {
             registry,
             inbox,
             open: AtomicBool::new(wanted),
-            endpoints: Mutex::new(Numbers::new(ENDPOINTS_MAX)),
+            endpoints: Mutex::new(endpoints),
             label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
         }
     }
@@ -51,13 +60,21 @@ impl Spans {
         self.open.load(Ordering::Relaxed)
     }
 
+    /// Bytes held, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        endpoints.saturating_add(sets)
+    }
+
     /// The calling thread's block; `None` if tracers aren't wanted or the thread isn't known.
     #[must_use]
     pub fn own_context(&self) -> Option<&'static Context> {
         self.is_open().then(|| self.registry.own_context()).flatten()
     }
 
-    /// The number of an endpoint's name; 0 if there are too many.
+    /// The number of an endpoint's name; that of `OTHERS` if there are too many, and 0 for none.
     #[must_use]
     pub fn endpoint(&self, name: &[u8]) -> u32 {
         if !self.is_open() || name.is_empty() {
@@ -65,7 +82,10 @@ impl Spans {
         }
         let name = cut(name, ENDPOINT_BYTES_MAX).into_boxed_str();
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, is_new) = endpoints.number(&name);
+        let (number, is_new) = endpoints.number(&name, name.len());
+        if number == 0 {
+            return OTHERS_NUMBER;
+        }
         if is_new {
             // Under the lock, so that the name is told before anybody else can use its number.
             self.inbox.post(Event::Endpoint { number, name });
@@ -100,8 +120,15 @@ impl Spans {
         }
         let pairs = pairs.into_boxed_slice();
         let mut sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, is_new) = sets.number(&pairs);
+        let size = |(name, value): &(String, String)| {
+            name.len().saturating_add(value.len()).saturating_add(size_of::<(String, String)>())
+        };
+        let text_bytes = pairs.iter().map(size).fold(0, usize::saturating_add);
+        let (number, is_new) = sets.number(&pairs, text_bytes);
         let number = u64::from(number);
+        if number == 0 {
+            self.registry.count(Loss::SpansFull);
+        }
         if is_new {
             self.inbox.post(Event::Labels { number, pairs });
         }
@@ -109,19 +136,39 @@ impl Spans {
     }
 }
 
+#[cfg(test)]
+impl Spans {
+    /// Of a process without threads.
+    pub fn fake(shared: &'static signal::handler::Shared, wanted: bool) -> Self {
+        let inbox = Arc::new(Inbox::default());
+        let log = crate::log::Log::new(config::LogLevel::Off, None);
+        let cpu = crate::cpu::CpuSampler::new(None, std::time::Duration::ZERO, 0, log);
+        let registry = Registry::new(shared, Arc::clone(&inbox), cpu);
+        Self::new(Arc::new(registry), inbox, wanted)
+    }
+}
+
 /// Numbers for things, from 1 on.
 struct Numbers<T> {
     of: FxHashMap<T, u32>,
     max: usize,
+    /// Bytes of the things' texts.
+    text_bytes: usize,
 }
 
 impl<T: Clone + Eq + Hash> Numbers<T> {
     fn new(max: usize) -> Self {
-        Self { of: FxHashMap::default(), max }
+        Self { of: FxHashMap::default(), max, text_bytes: 0 }
+    }
+
+    /// Bytes held, roughly.
+    fn bytes(&self) -> usize {
+        let table = self.of.capacity().saturating_mul(size_of::<(T, u32)>().saturating_add(1));
+        table.saturating_add(self.text_bytes)
     }
 
     /// A thing's number, and whether it is new; 0 if it is and there are too many.
-    fn number(&mut self, thing: &T) -> (u32, bool) {
+    fn number(&mut self, thing: &T, text_bytes: usize) -> (u32, bool) {
         if let Some(number) = self.of.get(thing) {
             return (*number, false);
         }
@@ -130,6 +177,7 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
         }
         let number = u32::try_from(self.of.len()).unwrap_or(u32::MAX).saturating_add(1);
         self.of.insert(thing.clone(), number);
+        self.text_bytes = self.text_bytes.saturating_add(text_bytes);
         (number, true)
     }
 }
@@ -167,17 +215,10 @@ fn cut(bytes: &[u8], max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::CpuSampler;
     use crate::fake::{events, shared};
-    use crate::log::Log;
-    use std::time::Duration;
 
     fn spans(wanted: bool) -> Spans {
-        let inbox = Arc::new(Inbox::default());
-        let log = Log::new(config::LogLevel::Off, None);
-        let cpu = CpuSampler::new(None, Duration::ZERO, 0, log);
-        let registry = Registry::new(shared(2, 2), Arc::clone(&inbox), cpu);
-        Spans::new(Arc::new(registry), inbox, wanted)
+        Spans::fake(shared(2, 2), wanted)
     }
 
     fn told(spans: &Spans) -> Vec<String> {
@@ -188,15 +229,21 @@ mod tests {
     fn a_name_has_one_number_and_is_told_once() {
         let spans = spans(true);
         let numbers = [b"a".as_slice(), b"b", b"a", b""].map(|name| spans.endpoint(name));
-        assert_eq!(numbers, [1, 2, 1, 0]);
+        assert_eq!(numbers, [2, 3, 2, 0]);
         assert_eq!(
             told(&spans),
-            [r#"Endpoint { number: 1, name: "a" }"#, r#"Endpoint { number: 2, name: "b" }"#]
+            [
+                r#"Endpoint { number: 1, name: "[other endpoints]" }"#,
+                r#"Endpoint { number: 2, name: "a" }"#,
+                r#"Endpoint { number: 3, name: "b" }"#
+            ]
         );
-        for n in 2..ENDPOINTS_MAX {
+        for n in 3..ENDPOINTS_MAX {
             assert_eq!(spans.endpoint(n.to_string().as_bytes()) as usize, n + 1);
         }
-        assert_eq!((spans.endpoint(b"one too many"), spans.endpoint(b"a")), (0, 1));
+        let others = [&b"one too many"[..], b"another", b"[other endpoints]"];
+        assert_eq!(others.map(|name| spans.endpoint(name)), [OTHERS_NUMBER; 3]);
+        assert_eq!(spans.endpoint(b"a"), 2);
     }
 
     #[test]
@@ -208,7 +255,7 @@ mod tests {
         spans.request_ended(7, 9);
         spans.request_ended(0, 9);
         assert_eq!(
-            told(&spans),
+            told(&spans)[1..],
             ["Request { root: 7, endpoint: 1 }", "RequestEnded { root: 7, duration_ns: 9 }"]
         );
     }
@@ -240,14 +287,23 @@ mod tests {
         let spans = spans(true);
         let sets = [&b"b\x002\0a\x001\0"[..], b"a\x001\0b\x002\0", b"a\x002\0", b""];
         assert_eq!(sets.map(|set| spans.labels(set)), [1, 1, 2, 0]);
-        assert_eq!(told(&spans).len(), 2);
+        assert_eq!(told(&spans).len(), 1 + 2);
+        for n in 2..LABEL_SETS_MAX {
+            assert_ne!(spans.labels(format!("n\0{n}\0").as_bytes()), 0);
+        }
+        assert_eq!(spans.registry.lost(Loss::SpansFull), 0);
+        assert_eq!((spans.labels(b"one\0too many\0"), spans.labels(b"n\x007\0")), (0, 8));
+        assert_eq!(spans.registry.lost(Loss::SpansFull), 1);
     }
 
     #[test]
     fn nobody_is_told_anything_if_tracers_are_not_wanted_or_it_is_over() {
         let over = spans(true);
         over.close();
-        for spans in [spans(false), over] {
+        told(&over);
+        let unwanted = spans(false);
+        told(&unwanted);
+        for spans in [unwanted, over] {
             assert_eq!((spans.endpoint(b"a"), spans.labels(b"a\0b\0")), (0, 0));
             spans.request(1, 1);
             spans.request_ended(1, 1);

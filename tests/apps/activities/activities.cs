@@ -6,8 +6,9 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// Spans without a web server: threads that work for two kinds of them, with labels, for --seconds
-/// N. With --verify the block is held against what it must say in each situation; with --bench the
-/// cost is measured of a switch and of a span's start and end.
+/// N. With --handoffs N, that many requests of each kind that others work for or end. With --verify
+/// the block is held against what it must say in each situation; with --bench the cost is measured
+/// of a switch and of a span's start and end.
 /// </summary>
 static class Activities
 {
@@ -33,7 +34,9 @@ static class Activities
             ActivitySource.AddActivityListener(listener);
         if (arguments.Has("verify"))
             return Verify.Run();
-        if (arguments.Has("bench"))
+        if (arguments.Has("handoffs"))
+            Handoffs.Run(arguments.Int("handoffs", 100)).Wait();
+        else if (arguments.Has("bench"))
             Bench.Run(arguments.Int("rounds", 200_000));
         else
             Work(arguments.Double("seconds", 5), arguments.Int("threads", 2));

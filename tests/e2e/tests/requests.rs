@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use e2e::{Checks, Row, Run, Session, Truth};
 use model::ThreadState::{self, Runnable, Running, Sleeping};
 use profile::{SpanIds, Values};
-use rig::{Net9, Net10, RuntimeVersion};
+use rig::{Net8, Net9, Net10, RuntimeVersion};
 
 /// How far the cost of a request may be off what the service measured.
 const FRACTION: f64 = 0.10;
@@ -182,6 +182,25 @@ fn nothing_is_left_for_the_next_request() -> Result<()> {
         checks.between(format!("{how}: requests"), requests, 25_000, 25_000);
         checks.between(format!("{how}: wrong"), wrong, 0, 0);
         checks.between(format!("{how}: local roots"), run.number("roots")?, requests, requests);
+        checks.done()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_request_is_counted_once_whoever_works_for_it_and_ends_it() -> Result<()> {
+    for version in [Net8, Net9] {
+        let Some(session) = Session::new("requests-handoffs", "activities", version)? else {
+            continue;
+        };
+        let run = session.with_spans()?.args(["--handoffs", "300"]).run()?;
+        let mut checks = run.checks();
+        let each = run.number("each")?;
+        for (name, endpoint) in endpoints(&run) {
+            checks.between(format!("{name}: requests"), endpoint.requests, each, each);
+        }
+        let names: Vec<String> = endpoints(&run).into_keys().collect();
+        checks.that(names == ["ended elsewhere", "handed on", "outlived"], format!("{names:?}"));
         checks.done()?;
     }
     Ok(())

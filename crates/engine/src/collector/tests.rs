@@ -31,6 +31,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
     let collector = Collector::new(Parts {
         shared,
         inbox: Arc::default(),
+        spans: Arc::new(crate::spans::Spans::fake(shared, true)),
         ticker: Arc::default(),
         state: Arc::default(),
         config: Config::defaults("service"),
