@@ -217,6 +217,11 @@ pub struct TopArgs {
     #[arg(long)]
     pub all: bool,
 
+    /// Rows of native functions by source line: FUNCTION FILE:LINE, where their debug information
+    /// is on this machine (in the library, beside it, or below /usr/lib/debug)
+    #[arg(long)]
+    pub lines: bool,
+
     /// JSON on standard output; times are nanoseconds, and everything is in it as with --all
     #[arg(long)]
     pub json: bool,

@@ -28,7 +28,7 @@ enum Role {
     OnlyWaits,
     /// Native code, or the runtime's.
     Native,
-    /// Native code of which only the module is known.
+    /// Native code of which only the module is known, or that only begins a thread.
     Module,
     /// Why a walk ended before the thread's first frame.
     End,
@@ -138,7 +138,11 @@ fn role(profile: &Profile, function: &Function) -> Role {
     match function.kind {
         _ if plumbing::only_waits(name) => Role::OnlyWaits,
         _ if plumbing::waits_for_work(name) => Role::WaitsForWork,
-        Some(FrameKind::Native | FrameKind::Runtime) if name.starts_with('[') => Role::Module,
+        Some(FrameKind::Native | FrameKind::Runtime)
+            if name.starts_with('[') || plumbing::begins_a_thread(name) =>
+        {
+            Role::Module
+        }
         Some(FrameKind::Native | FrameKind::Runtime) => Role::Native,
         Some(FrameKind::Synthetic) if EndReason::ALL.iter().any(|end| end.frame() == name) => {
             Role::End

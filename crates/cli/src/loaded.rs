@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use profile::read::{Decoded, Merger};
 use profile::{Endpoint, FileName, Profile, SelfReport, Values};
 
+use crate::demangled;
 use crate::endpoints;
 use crate::filters::Filters;
 use crate::focus;
@@ -150,6 +151,8 @@ impl Loader {
 
     /// The sum of all, not filtered yet.
     pub fn finish(self) -> Loaded {
-        Loaded { profile: self.merger.finish(), processes: self.processes, files: self.files }
+        let mut profile = self.merger.finish();
+        demangled::name(&mut profile);
+        Loaded { profile, processes: self.processes, files: self.files }
     }
 }

@@ -4,6 +4,7 @@
 mod agent;
 mod args;
 mod child;
+mod demangled;
 mod endpoints;
 mod env;
 mod failure;
@@ -11,6 +12,7 @@ mod files;
 mod filters;
 mod focus;
 mod folder;
+mod lines;
 mod loaded;
 mod missing;
 mod names;

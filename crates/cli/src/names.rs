@@ -61,7 +61,10 @@ fn without_namespace(name: &str, columns: usize) -> String {
     // `lambda in A.B.C(…)`: the words before stay.
     let start = name.rfind(' ').map_or(0, |space| space + 1);
     let (words, path) = name.split_at(start);
-    let dots: Vec<usize> = path.match_indices('.').map(|(position, _)| position).collect();
+    // Of C++ and Rust the separator is `::`: the second colon counts.
+    let is_separator = |letters: &[u8]| matches!(letters, [_, b'.'] | [b':', b':']);
+    let pairs = path.as_bytes().windows(2).enumerate();
+    let dots: Vec<usize> = pairs.filter(|(_, p)| is_separator(p)).map(|(at, _)| at + 1).collect();
     // The last dot is between type and method, unless the method is `.ctor`, which brings one.
     let method = if path.contains("..") { 2 } else { 1 };
     let droppable = dots.len().saturating_sub(method);
@@ -101,6 +104,8 @@ mod tests {
             ("Shop.Api.Binder..ctor(int)", 20, "…Api.Binder..ctor(…)"),
             ("Shop.Api.Binder..ctor(int)", 16, "…Binder..ctor(…)"),
             ("Shop.Name.get", 12, "…Name.get"),
+            ("shop::api::Store<int>::load(int)", 23, "…api::Store<…>::load(…)"),
+            ("shop::api::Store<int>::load(int)", 20, "…Store<…>::load(…)"),
             ("[libcoreclr.so]", 8, "[libcor…"),
             ("A.Run()", 6, "A.Run…"),
             ("unbalanced(<", 8, "unbalan…"),

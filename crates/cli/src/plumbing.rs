@@ -63,6 +63,24 @@ const ONLY_WAITING: [&str; 5] = [
     "SystemNative_WaitForSocketEvents",
 ];
 
+/// How each thread begins, and the main one: known by name where the C library has its symbols.
+const BEGINNINGS: [&str; 7] = [
+    "__clone",
+    "__libc_start_call_main",
+    "__libc_start_main",
+    "_start",
+    "clone",
+    "clone3",
+    "start_thread",
+];
+
+/// Whether a native function is under all that a thread does.
+pub fn begins_a_thread(name: &str) -> bool {
+    // Its source line may follow.
+    let name = name.split(' ').next().unwrap_or(name);
+    BEGINNINGS.contains(&name)
+}
+
 /// Whether a method only passes work on to others.
 pub fn passes_on(name: &str) -> bool {
     begins(name, &PASSING_ON)
@@ -114,6 +132,8 @@ mod tests {
         assert!(only_waits("System.Threading.LowLevelLifoSemaphore.WaitForSignal(int)"));
         assert!(!only_waits("System.Threading.LowLevelLifoSemaphore.Release(int)"));
         assert!(!waits_for_work("System.Threading.LowLevelLifoSemaphore.Release(int)"));
+        assert!(begins_a_thread("clone3") && begins_a_thread("start_thread pthread_create.c:442"));
+        assert!(!begins_a_thread("start_thread_pool") && !begins_a_thread(""));
         assert!(ONLY_WAITING.iter().all(|name| waits_for_work(name)));
     }
 }

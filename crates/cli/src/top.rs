@@ -8,6 +8,7 @@ use crate::args::{By, TopArgs};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Named};
 use crate::focus::Scope;
+use crate::lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::table;
@@ -22,6 +23,9 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
     }
     let mut loaded = loader.finish();
+    if args.lines && lines::name(&mut loaded.profile) == 0 {
+        warn("no debug information of the native code was found on this machine");
+    }
     let hint = nothing::tells(&loaded.profile, &args.by);
     if !filters.is_empty() {
         filter(&mut loaded, args)?;

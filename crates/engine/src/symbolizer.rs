@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::limits::SYMBOLS_KEPT_BYTES_MAX;
 use model::{EndReason, FrameKind};
 use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
 use rustc_hash::FxHashMap;
@@ -12,6 +13,7 @@ use signal::walk::{Bounds, Guess, Tables, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
+use unwind::mangled;
 use unwind::modules::Module;
 use unwind::native::{Refresh, TableBuilder};
 use unwind::symbols::Symbols;
@@ -132,7 +134,7 @@ impl Symbolizer {
     #[must_use]
     pub fn bytes(&self) -> usize {
         const CACHED_BYTES: usize = size_of::<(u64, Named)>() * 2;
-        let symbols = self.symbols.values().flatten().map(Symbols::bytes).sum::<usize>();
+        let symbols = self.symbol_bytes();
         let cache = self.cache.len().saturating_mul(CACHED_BYTES);
         [self.native.table().bytes(), symbols, self.methods.bytes(), cache]
             .iter()
@@ -272,18 +274,20 @@ impl Symbolizer {
         address: u64,
         aggregate: &mut Aggregate,
     ) -> Named {
-        let symbols =
-            self.symbols.entry(key_of(module)).or_insert_with(|| Symbols::open(module).ok());
-        let symbol = symbols.as_ref().and_then(|symbols| symbols.find(address));
-        let symbol = symbol.map(|symbol| symbol.name.to_owned());
-        let anonymous = symbol.is_none();
-        let name = symbol.unwrap_or_else(|| anonymous_name(&module.name()));
+        let symbol = self.symbols_of(module).and_then(|symbols| symbols.find(address));
+        let raw_name = symbol.map(|symbol| symbol.name.to_owned());
+        let anonymous = raw_name.is_none();
+        let name = match &raw_name {
+            Some(raw_name) => mangled::readable(raw_name).unwrap_or_else(|| raw_name.clone()),
+            None => anonymous_name(&module.name()),
+        };
         let id = self.native_module(module, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name,
-            raw_name: "",
+            raw_name: raw_name.as_deref().unwrap_or_default(),
             module: id,
-            address: 0,
+            // Without a name, all are one: ten in a row say no more.
+            address: if anonymous { 0 } else { address.wrapping_sub(module.bias) },
             kind: FrameKind::Native,
             file: None,
             line: None,
@@ -291,13 +295,32 @@ impl Symbolizer {
         Named { frame, anonymous, funclet: false, wait: Wait::of_native(&module.name()) }
     }
 
+    /// A module's symbols, read when they are first asked for; `None` if there are none, or if what
+    /// is kept of others is too much already.
+    fn symbols_of(&mut self, module: &Arc<Module>) -> Option<&Symbols> {
+        let bytes = self.symbol_bytes();
+        let symbols = self.symbols.entry(key_of(module)).or_insert_with(|| {
+            let symbols = Symbols::open(module, copy_own).ok()?;
+            let together = bytes.saturating_add(symbols.bytes());
+            (together <= SYMBOLS_KEPT_BYTES_MAX).then_some(symbols)
+        });
+        symbols.as_ref()
+    }
+
+    fn symbol_bytes(&self) -> usize {
+        let symbols = self.symbols.values().flatten();
+        symbols.fold(0, |sum, symbols| sum.saturating_add(symbols.bytes()))
+    }
+
     fn native_module(&mut self, module: &Module, aggregate: &mut Aggregate) -> Option<ModuleId> {
         let file = module.path.to_string_lossy().into_owned();
         *self.modules.entry(file).or_insert_with_key(|file| {
             let build_id: String =
                 module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-            let start = module.code.first().map_or(0, |range| range.start);
-            let limit = module.code.last().map_or(0, |range| range.end);
+            // As in the file, so that the same place is the same in each process.
+            let in_file = |address: u64| address.wrapping_sub(module.bias);
+            let start = module.code.first().map_or(0, |range| in_file(range.start));
+            let limit = module.code.last().map_or(0, |range| in_file(range.end));
             aggregate.module(&ModuleInfo { file, build_id: &build_id, start, limit })
         })
     }

@@ -44,8 +44,16 @@ pub const EH_FRAME_BYTES_MAX: usize = 128 << 20;
 pub const UNWIND_RULES_MAX: usize = 1 << 16;
 /// Rows of the native unwind table (8 bytes each); a .NET process has about half a million.
 pub const UNWIND_ROWS_MAX: usize = 1 << 24;
-/// Bytes of one native module's symbol table, names included, that are read from its file.
-pub const SYMBOL_BYTES_MAX: usize = 128 << 20;
+/// Bytes of one symbol table, names included, that are read from a native module's file; the
+/// runtime's own debug file has 10 MiB. Held while they are sorted.
+pub const SYMBOL_BYTES_MAX: usize = 64 << 20;
+/// Bytes of functions and names that are kept of all native modules; further modules have no names.
+pub const SYMBOLS_KEPT_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a native function's name as its file has it; one with a longer name has none.
+pub const SYMBOL_NAME_BYTES_MAX: usize = 4096;
+/// Bytes that a module's packed symbols (`.gnu_debugdata`) may have once unpacked; a browser
+/// engine's have 15 MiB.
+pub const PACKED_SYMBOL_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one managed method's code that are decoded for its unwind rows.
 pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
 /// Distinct spans of a period that samples can belong to: at one sample a request, of 1,600

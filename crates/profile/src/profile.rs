@@ -47,7 +47,8 @@ pub struct Module {
     pub file: StringIndex,
     /// What tells this build from others: an ELF build id, an assembly's MVID; may be empty.
     pub build_id: StringIndex,
-    /// First address, 0 where code of the module lies anywhere.
+    /// First address, 0 where code of the module lies anywhere. Of native modules an address in
+    /// the file, as those of frames are: they are the same in each process.
     pub start: u64,
     /// First address after the module, 0 where `start` is.
     pub limit: u64,
@@ -73,7 +74,7 @@ pub struct Location {
     pub function: FunctionIndex,
     /// The module the code belongs to.
     pub module: Option<ModuleIndex>,
-    /// Address of the instruction, 0 if it has none.
+    /// Address of the instruction in the module's file, or in the call before it; 0 if unknown.
     pub address: u64,
     /// Source line, 0 if unknown.
     pub line: u32,
@@ -199,6 +200,20 @@ impl Profile {
     #[must_use]
     pub fn module_of(&self, frame: FrameIndex) -> Option<&Module> {
         self.modules.get(self.frames.get(frame.get())?.module?.get())
+    }
+
+    /// Gives the frame at a position a function that has another name and is else the same. Where
+    /// there is no room the name stays.
+    pub fn rename(&mut self, position: usize, name: &str) {
+        let Some(frame) = self.frames.get_mut(position) else { return };
+        let function = self.functions.get(frame.function.get()).copied();
+        let (Some(function), Some(name)) = (function, self.strings.intern(name)) else { return };
+        if function.name != name
+            && let Ok(index) = u32::try_from(self.functions.len())
+        {
+            frame.function = FunctionIndex::new(index);
+            self.functions.push(Function { name, ..function });
+        }
     }
 
     /// The span of a sample.

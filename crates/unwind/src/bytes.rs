@@ -1,4 +1,8 @@
-//! Little-endian numbers out of bytes that may be too short.
+//! Bytes that may be too short, and memory that may be gone.
+
+/// Fills a buffer from this process's memory at an address; returns how many bytes it could, which
+/// is fewer where memory ends or can't be had. It must never fault.
+pub type ReadMemory = fn(u64, &mut [u8]) -> usize;
 
 /// Reads at an offset in a slice; `None` past its end.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::Row;
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, ReadMemory};
 use crate::eh_frame::EhFrame;
 use crate::hijack;
 use crate::managed::instruction::{Instruction, Kind};
@@ -72,14 +72,14 @@ pub struct Blocks {
 }
 
 /// Runs all entries of a module and sorts what they say into its executable ranges. Ranges must be
-/// ascending; one longer than 4 GiB gets no rows. `read_code` fills a buffer with the code at an
+/// ascending; one longer than 4 GiB gets no rows. `read_memory` fills a buffer with the code at an
 /// address, and says how much it could.
 #[must_use]
 pub fn blocks(
     frames: &EhFrame,
     code: &[Range<u64>],
     rules: &mut Rules,
-    read_code: ReadCode,
+    read_memory: ReadMemory,
 ) -> Blocks {
     let blocks = code.iter().map(|range| Block { range: range.clone(), rows: Vec::new() });
     let mut reader = Reader {
@@ -88,7 +88,7 @@ pub fn blocks(
             .set_eh_frame(frames.address)
             .set_eh_frame_hdr(frames.hdr_address),
         rules,
-        read_code,
+        read_memory,
         blocks: blocks.collect(),
         count: 0,
         losses: Losses::default(),
@@ -101,15 +101,11 @@ pub fn blocks(
     Blocks { blocks: reader.blocks, losses: reader.losses, hijack: reader.hijack }
 }
 
-/// Fills a buffer with the code at an address of this process; returns the bytes that could be
-/// read.
-pub type ReadCode = fn(u64, &mut [u8]) -> usize;
-
 struct Reader<'a, 'r> {
     section: Section<'a>,
     bases: BaseAddresses,
     rules: &'r mut Rules,
-    read_code: ReadCode,
+    read_memory: ReadMemory,
     blocks: Vec<Block>,
     count: usize,
     losses: Losses,
@@ -182,7 +178,7 @@ impl<'a> Reader<'a, '_> {
             }
             rows.push((at, rule));
         }
-        if hijack::mend(&mut rows, self.read_code) {
+        if hijack::mend(&mut rows, self.read_memory) {
             self.hijack = Some(start);
         }
         self.rows(block, &rows, end);
@@ -215,7 +211,7 @@ impl<'a> Reader<'a, '_> {
     fn framed(&mut self, block: usize, range: Range<u64>, framed: &mut Option<Framed>) {
         let at = range.start;
         let Framed { body, sp_offset } =
-            *framed.get_or_insert_with(|| Framed::read(at, self.read_code));
+            *framed.get_or_insert_with(|| Framed::read(at, self.read_memory));
         if at < body {
             let rule = self.rules.intern(Rule::FRAME);
             self.push(block, at, rule);
@@ -251,11 +247,11 @@ struct Framed {
 
 impl Framed {
     /// Reads on from where the frame pointer has just been set: pushes, then one `sub rsp`.
-    fn read(at: u64, read_code: ReadCode) -> Self {
+    fn read(at: u64, read_memory: ReadMemory) -> Self {
         /// Six pushes of two bytes and a long `sub`.
         const BYTES: usize = 24;
         let mut bytes = [0; BYTES];
-        let read = read_code(at, &mut bytes);
+        let read = read_memory(at, &mut bytes);
         let mut code = bytes.get(..read).unwrap_or_default();
         let mut framed = Self { body: at, sp_offset: 16 };
         while let Some(next) = Instruction::decode(code) {

@@ -52,24 +52,24 @@ impl EhFrame {
         }
     }
 
-    /// Copies the entries that start at `bytes`, which are at `address` and go on at most to the
-    /// end of their segment.
+    /// Keeps the entries at the start of `bytes`, which were at `address` and may go on beyond.
     ///
     /// # Errors
     /// `TooLarge` if there are more than `limits::EH_FRAME_BYTES_MAX` bytes of entries or header.
-    pub fn copy(
-        hdr: &[u8],
+    pub fn new(
+        hdr_bytes: Vec<u8>,
         hdr_address: u64,
-        bytes: &[u8],
+        mut bytes: Vec<u8>,
         address: u64,
     ) -> Result<Self, NoEhFrame> {
-        let last = last_entry(hdr, hdr_address)
+        let last = last_entry(&hdr_bytes, hdr_address)
             .and_then(|last| usize::try_from(last.checked_sub(address)?).ok());
-        let entries = bytes.get(..length(bytes, last)).unwrap_or_default();
-        if entries.len() > EH_FRAME_BYTES_MAX || hdr.len() > EH_FRAME_BYTES_MAX {
+        bytes.truncate(length(&bytes, last));
+        if bytes.len() > EH_FRAME_BYTES_MAX || hdr_bytes.len() > EH_FRAME_BYTES_MAX {
             return Err(NoEhFrame::TooLarge);
         }
-        Ok(Self { address, bytes: entries.to_vec(), hdr_address, hdr_bytes: hdr.to_vec() })
+        bytes.shrink_to_fit();
+        Ok(Self { address, bytes, hdr_address, hdr_bytes })
     }
 }
 
@@ -77,21 +77,15 @@ impl EhFrame {
 /// entry that is known, or as far as the entries fit.
 #[must_use]
 pub fn length(bytes: &[u8], last: Option<usize>) -> usize {
-    const EXTENDED: u32 = u32::MAX;
-    let view = Bytes(bytes);
     let mut at = 0usize;
     loop {
         if last.is_some_and(|last| at > last) {
             return at;
         }
-        let (header, len) = match view.u32(at) {
-            None | Some(0) => return at,
-            Some(EXTENDED) => (12, view.u64(at.saturating_add(4)).unwrap_or(u64::MAX)),
-            Some(len) => (4, u64::from(len)),
-        };
-        let next = usize::try_from(len)
-            .ok()
-            .and_then(|len| at.checked_add(header)?.checked_add(len))
+        let next = bytes
+            .get(at..)
+            .and_then(entry_bytes)
+            .and_then(|len| at.checked_add(usize::try_from(len).ok()?))
             .filter(|next| *next <= bytes.len());
         match next {
             Some(next) => at = next,
@@ -100,8 +94,24 @@ pub fn length(bytes: &[u8], last: Option<usize>) -> usize {
     }
 }
 
+/// Enough of an entry to know its length.
+pub const HEAD_BYTES: usize = 12;
+
+/// The length of the entry that begins so; `None` for the terminator.
+#[must_use]
+pub fn entry_bytes(head: &[u8]) -> Option<u64> {
+    const EXTENDED: u32 = u32::MAX;
+    let head = Bytes(head);
+    match head.u32(0)? {
+        0 => None,
+        EXTENDED => head.u64(4)?.checked_add(12),
+        len => u64::from(len).checked_add(4),
+    }
+}
+
 /// The highest address of an FDE in the header's search table, if it has one.
-fn last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
+#[must_use]
+pub fn last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(hdr_address);
     let parsed = EhFrameHdr::<EndianSlice<'_, LittleEndian>>::new(hdr, LittleEndian)
         .parse(&bases, 8)

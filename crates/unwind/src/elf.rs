@@ -12,8 +12,13 @@ pub const SYMBOL_BYTES: usize = 24;
 pub const SHT_SYMTAB: u32 = 2;
 /// The section that holds those that the dynamic linker needs.
 pub const SHT_DYNSYM: u32 = 11;
+/// A section with notes.
+pub const SHT_NOTE: u32 = 7;
+/// A section whose contents are not in the file.
+pub const SHT_NOBITS: u32 = 8;
 
-const SEGMENT_BYTES: usize = 56;
+/// Size of a program header, bytes.
+pub const SEGMENT_BYTES: usize = 56;
 const SECTION_BYTES: usize = 64;
 
 /// Where a file's tables are.
@@ -27,6 +32,8 @@ pub struct FileHeader {
     pub sections_at: u64,
     /// Their number; 0 if the file was stripped of them.
     pub sections: u16,
+    /// Index of the section that holds the sections' names.
+    pub section_names: u16,
 }
 
 impl FileHeader {
@@ -46,6 +53,7 @@ impl FileHeader {
             segments: header.u16(56)?,
             sections_at: header.u64(40)?,
             sections: header.u16(60)?,
+            section_names: header.u16(62)?,
         })
     }
 
@@ -62,9 +70,62 @@ impl FileHeader {
     }
 }
 
+/// A program header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// `p_type`.
+    pub kind: u32,
+    /// `p_flags`.
+    pub flags: u32,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// Address in the file.
+    pub address: u64,
+    /// Bytes in the file.
+    pub file_bytes: u64,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+}
+
+impl Segment {
+    /// All of a table of program headers.
+    #[must_use]
+    pub fn all(table: &[u8]) -> Vec<Self> {
+        table.as_chunks().0.iter().filter_map(Self::read).collect()
+    }
+
+    fn read(bytes: &[u8; SEGMENT_BYTES]) -> Option<Self> {
+        let bytes = Bytes(bytes);
+        Some(Self {
+            kind: bytes.u32(0)?,
+            flags: bytes.u32(4)?,
+            offset: bytes.u64(8)?,
+            address: bytes.u64(16)?,
+            file_bytes: bytes.u64(32)?,
+            memory_bytes: bytes.u64(40)?,
+        })
+    }
+
+    /// Whether it holds code.
+    #[must_use]
+    pub fn is_executable(&self) -> bool {
+        self.flags & libc::PF_X != 0
+    }
+
+    /// Whether it is mapped to be read.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.flags & libc::PF_R != 0
+    }
+}
+
 /// A section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
+    /// Offset of its name in the table of section names.
+    pub name: u32,
+    /// Address in the file.
+    pub address: u64,
     /// `sh_type`.
     pub kind: u32,
     /// Offset in the file, bytes.
@@ -91,21 +152,21 @@ impl Headers {
     #[must_use]
     pub fn read(segments: &[u8], sections: &[u8]) -> Option<Self> {
         let mut headers = Self::default();
-        for segment in segments.as_chunks::<SEGMENT_BYTES>().0 {
-            let segment = Bytes(segment);
-            let (kind, flags) = (segment.u32(0)?, segment.u32(4)?);
-            if kind == libc::PT_LOAD && flags & libc::PF_X != 0 {
-                let start = segment.u64(16)?;
-                headers.code.push(start..start.checked_add(segment.u64(40)?)?);
-            } else if kind == libc::PT_NOTE {
-                let start = segment.u64(8)?;
-                headers.notes.push(start..start.checked_add(segment.u64(32)?)?);
+        for segment in Segment::all(segments) {
+            if segment.kind == libc::PT_LOAD && segment.is_executable() {
+                let end = segment.address.checked_add(segment.memory_bytes)?;
+                headers.code.push(segment.address..end);
+            } else if segment.kind == libc::PT_NOTE {
+                let end = segment.offset.checked_add(segment.file_bytes)?;
+                headers.notes.push(segment.offset..end);
             }
         }
         headers.code.sort_by_key(|range| range.start);
         for section in sections.as_chunks::<SECTION_BYTES>().0 {
             let section = Bytes(section);
             headers.sections.push(Section {
+                name: section.u32(0)?,
+                address: section.u64(16)?,
                 kind: section.u32(4)?,
                 offset: section.u64(24)?,
                 size: section.u64(32)?,

@@ -12,7 +12,7 @@
 
 use signal::rule::{Cfa, Rule, SavedBp};
 
-use crate::cfi::ReadCode;
+use crate::bytes::ReadMemory;
 
 /// `push rax; push rbp; push rbx; push r15; push r14; push r13; push r12`.
 const START: [u8; 11] = [0x50, 0x55, 0x53, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54];
@@ -20,7 +20,7 @@ const START: [u8; 11] = [0x50, 0x55, 0x53, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0
 const FIRST_ROWS: [(u64, i32); 3] = [(0, 8), (1, 16), (2, 24)];
 
 /// Puts the rows right if they are that routine's. Returns whether they were.
-pub fn mend(rows: &mut [(u64, Rule)], read_code: ReadCode) -> bool {
+pub fn mend(rows: &mut [(u64, Rule)], read_memory: ReadMemory) -> bool {
     let Some((start, _)) = rows.first().copied() else { return false };
     // The rows are looked at first: they are at hand, the code costs a system call.
     let alike = |((at, rule), (offset, size)): (&(u64, Rule), &(u64, i32))| {
@@ -31,7 +31,7 @@ pub fn mend(rows: &mut [(u64, Rule)], read_code: ReadCode) -> bool {
         return false;
     }
     let mut code = [0; START.len()];
-    if read_code(start, &mut code) < code.len() || code != START {
+    if read_memory(start, &mut code) < code.len() || code != START {
         return false;
     }
     for (_, rule) in rows {

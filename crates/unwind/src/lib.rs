@@ -7,11 +7,18 @@
 
 pub mod bytes;
 pub mod cfi;
+pub mod cpp_path;
+pub mod debug_file;
 pub mod eh_frame;
 pub mod elf;
+pub mod elf_file;
 pub mod hijack;
+pub mod lzma;
 pub mod managed;
+pub mod mangled;
 pub mod modules;
 pub mod native;
 pub mod rules;
+pub mod symbol_tables;
 pub mod symbols;
+pub mod xz;

@@ -2,6 +2,8 @@
 //!
 //! They are read inside `dl_iterate_phdr`'s callback, which runs under the loader's lock: as long
 //! as it runs, no `dlclose` can unmap what it reads. Whatever is needed later is copied there.
+//! Copied through the kernel: a file that somebody truncated while it is mapped is still listed,
+//! and touching its pages would be the end of the host (`SIGBUS`).
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::ops::Range;
@@ -10,10 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::limits::NATIVE_MODULES_MAX;
+use model::limits::{EH_FRAME_BYTES_MAX, NATIVE_MODULES_MAX};
 
-use crate::bytes::Bytes;
-use crate::eh_frame::{EhFrame, NoEhFrame};
+use crate::bytes::{Bytes, ReadMemory};
+use crate::eh_frame::{self, EhFrame, NoEhFrame};
+use crate::elf::{SEGMENT_BYTES, Segment};
 
 /// How often the loader has added and removed modules since the process began. Equal counters mean
 /// that the set of modules is the same.
@@ -105,24 +108,25 @@ pub fn counters() -> Counters {
 
 /// Lists the loaded modules. Only those that are not in `previous` are copied.
 #[must_use]
-pub fn scan(previous: &[Arc<Module>]) -> Scan {
+pub fn scan(previous: &[Arc<Module>], read_memory: ReadMemory) -> Scan {
     let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let mut scan = Scan::default();
     let mut seen = 0usize;
     let whole = iterate(&mut |info| {
         scan.counters = info.counters;
         seen = seen.saturating_add(1);
-        if seen > NATIVE_MODULES_MAX {
+        let image = Image::read(&info, read_memory).filter(|_| seen <= NATIVE_MODULES_MAX);
+        let Some(image) = image else {
             scan.skipped = scan.skipped.saturating_add(1);
             return Next::Go;
-        }
-        let module = info.module(&executable, seen == 1);
+        };
+        let module = image.module(info.name, &executable, seen == 1);
         if module.code.is_empty() {
             return Next::Go;
         }
         match previous.iter().find(|known| ***known == module) {
             Some(known) => scan.kept.push(Arc::clone(known)),
-            None => scan.fresh.push(Fresh { module: Arc::new(module), eh_frame: info.eh_frame() }),
+            None => scan.fresh.push(Fresh { module: Arc::new(module), eh_frame: image.eh_frame() }),
         }
         Next::Go
     });
@@ -143,7 +147,8 @@ struct Info<'a> {
     counters: Counters,
     bias: u64,
     name: &'a [u8],
-    headers: &'a [libc::Elf64_Phdr],
+    /// Address and number of the program headers.
+    segments: (u64, u16),
 }
 
 /// What the callback gets through its `void *`.
@@ -216,32 +221,45 @@ impl<'a> Info<'a> {
             // SAFETY: the loader's name is a C string that lives until the module is unloaded.
             unsafe { CStr::from_ptr(name) }.to_bytes()
         };
-        let headers = if headers.is_null() {
-            &[][..]
-        } else {
-            // SAFETY: the loader says that `count` program headers are mapped at `headers`.
-            unsafe { std::slice::from_raw_parts(headers, usize::from(count)) }
-        };
-        Some(Self { counters, bias, name, headers })
+        Some(Self { counters, bias, name, segments: (headers.addr() as u64, count) })
+    }
+}
+
+/// A module in memory.
+struct Image {
+    bias: u64,
+    segments: Vec<Segment>,
+    read_memory: ReadMemory,
+}
+
+impl Image {
+    /// `None` if not even its headers can be read.
+    fn read(info: &Info<'_>, read_memory: ReadMemory) -> Option<Self> {
+        let (address, count) = info.segments;
+        let mut bytes = vec![0; usize::from(count).checked_mul(SEGMENT_BYTES)?];
+        if read_memory(address, &mut bytes) != bytes.len() {
+            return None;
+        }
+        Some(Self { bias: info.bias, segments: Segment::all(&bytes), read_memory })
     }
 
-    fn module(&self, executable: &Path, first: bool) -> Module {
+    fn module(&self, name: &[u8], executable: &Path, first: bool) -> Module {
         let mut code: Vec<Range<u64>> = self
             .loads()
-            .filter(|header| header.p_flags & libc::PF_X != 0)
-            .filter_map(|header| self.range(header))
+            .filter(|segment| segment.is_executable())
+            .filter_map(|segment| self.range(segment))
             .collect();
         code.sort_by_key(|range| range.start);
         let kind = if self.is_vdso() {
             Kind::Vdso
-        } else if first || self.name.is_empty() {
+        } else if first || name.is_empty() {
             Kind::Executable
         } else {
             Kind::Library
         };
         let path = match kind {
             Kind::Executable if !executable.as_os_str().is_empty() => executable.to_path_buf(),
-            Kind::Executable | Kind::Library => PathBuf::from(OsStr::from_bytes(self.name)),
+            Kind::Executable | Kind::Library => PathBuf::from(OsStr::from_bytes(name)),
             Kind::Vdso => PathBuf::from("[vdso]"),
         };
         let hdr = self.eh_frame_hdr().map_or(0, |range| range.start);
@@ -258,24 +276,33 @@ impl<'a> Info<'a> {
     /// Copies the unwind data.
     fn eh_frame(&self) -> Result<EhFrame, NoEhFrame> {
         let hdr = self.eh_frame_hdr().ok_or(NoEhFrame::NoHeader)?;
-        let hdr_bytes = self.memory(hdr.clone()).ok_or(NoEhFrame::OutsideSegments)?;
-        let start = EhFrame::address(hdr_bytes, hdr.start)?;
+        let hdr_bytes = self.memory(hdr.clone())?;
+        let start = EhFrame::address(&hdr_bytes, hdr.start)?;
         let segment = self.segment(start).ok_or(NoEhFrame::OutsideSegments)?;
-        let rest = self.memory(start..segment.end).ok_or(NoEhFrame::OutsideSegments)?;
-        EhFrame::copy(hdr_bytes, hdr.start, rest, start)
+        let last = eh_frame::last_entry(&hdr_bytes, hdr.start).filter(|last| *last >= start);
+        let end = last
+            .and_then(|last| self.end_of_entry(last))
+            .unwrap_or_else(|| segment.end.min(start.saturating_add(EH_FRAME_BYTES_MAX as u64)));
+        let entries = self.memory(start..end)?;
+        EhFrame::new(hdr_bytes, hdr.start, entries, start)
+    }
+
+    /// One past the last address of an entry of `.eh_frame`.
+    fn end_of_entry(&self, at: u64) -> Option<u64> {
+        let mut head = [0; eh_frame::HEAD_BYTES];
+        let read = (self.read_memory)(at, &mut head);
+        at.checked_add(eh_frame::entry_bytes(head.get(..read)?)?)
     }
 
     fn eh_frame_hdr(&self) -> Option<Range<u64>> {
-        let header = self.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
-        self.range(header)
+        self.range(self.segments.iter().find(|segment| segment.kind == libc::PT_GNU_EH_FRAME)?)
     }
 
     fn build_id(&self) -> Option<Vec<u8>> {
-        let notes = self.headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
+        let notes = self.segments.iter().filter(|segment| segment.kind == libc::PT_NOTE);
         notes
-            .filter_map(|header| self.memory(self.range(header)?))
-            .find_map(build_id)
-            .map(<[u8]>::to_vec)
+            .filter_map(|segment| self.memory(self.range(segment)?).ok())
+            .find_map(|notes| build_id(&notes).map(<[u8]>::to_vec))
     }
 
     fn is_vdso(&self) -> bool {
@@ -284,38 +311,42 @@ impl<'a> Info<'a> {
         vdso != 0 && self.segment(vdso).is_some()
     }
 
-    fn loads(&self) -> impl Iterator<Item = &libc::Elf64_Phdr> {
-        self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD)
+    fn loads(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.kind == libc::PT_LOAD)
     }
 
-    fn range(&self, header: &libc::Elf64_Phdr) -> Option<Range<u64>> {
-        let start = self.bias.wrapping_add(header.p_vaddr);
-        Some(start..start.checked_add(header.p_memsz)?)
+    fn range(&self, segment: &Segment) -> Option<Range<u64>> {
+        let start = self.bias.wrapping_add(segment.address);
+        Some(start..start.checked_add(segment.memory_bytes)?)
     }
 
     /// The readable segment that holds an address. Only what came from the file counts: nothing
     /// that we read lies in the zero-filled rest.
     fn segment(&self, address: u64) -> Option<Range<u64>> {
         self.loads()
-            .filter(|header| header.p_flags & libc::PF_R != 0)
-            .filter_map(|header| {
-                let start = self.bias.wrapping_add(header.p_vaddr);
-                Some(start..start.checked_add(header.p_filesz.min(header.p_memsz))?)
+            .filter(|segment| segment.is_readable())
+            .filter_map(|segment| {
+                let start = self.bias.wrapping_add(segment.address);
+                let bytes = segment.file_bytes.min(segment.memory_bytes);
+                Some(start..start.checked_add(bytes)?)
             })
             .find(|range| range.contains(&address))
     }
 
-    /// The bytes of a range that lies wholly in one readable segment.
-    fn memory(&self, range: Range<u64>) -> Option<&[u8]> {
-        let segment = self.segment(range.start)?;
-        if range.end > segment.end || range.end < range.start {
-            return None;
+    /// A copy of a range that lies wholly in one readable segment; of as much of it as is there.
+    fn memory(&self, range: Range<u64>) -> Result<Vec<u8>, NoEhFrame> {
+        let segment = self.segment(range.start).ok_or(NoEhFrame::OutsideSegments)?;
+        if !(range.start..=segment.end).contains(&range.end) {
+            return Err(NoEhFrame::OutsideSegments);
         }
-        let len = usize::try_from(range.end.wrapping_sub(range.start)).ok()?;
-        let start = std::ptr::with_exposed_provenance::<u8>(usize::try_from(range.start).ok()?);
-        // SAFETY: the range lies in a segment that the loader has mapped readable, and the loader's
-        // lock, held while `self` lives, keeps it mapped. Nobody writes unwind data or notes.
-        Some(unsafe { std::slice::from_raw_parts(start, len) })
+        let len = usize::try_from(range.end.saturating_sub(range.start))
+            .ok()
+            .filter(|len| *len <= EH_FRAME_BYTES_MAX)
+            .ok_or(NoEhFrame::TooLarge)?;
+        let mut bytes = vec![0; len];
+        let read = (self.read_memory)(range.start, &mut bytes);
+        bytes.truncate(read);
+        Ok(bytes)
     }
 }
 

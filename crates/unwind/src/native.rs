@@ -6,7 +6,8 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 
-use crate::cfi::{self, Block, Blocks, Losses, ReadCode};
+use crate::bytes::ReadMemory;
+use crate::cfi::{self, Block, Blocks, Losses};
 use crate::eh_frame::{EhFrame, NoEhFrame};
 use crate::modules::{self, Counters, Fresh, Module};
 use crate::rules::Rules;
@@ -84,20 +85,20 @@ pub struct TableBuilder {
     table: Arc<NativeTable>,
     counters: Counters,
     skipped: u32,
-    read_code: ReadCode,
+    read_memory: ReadMemory,
 }
 
 impl TableBuilder {
-    /// A builder with an empty table, which reads code by that function.
+    /// A builder with an empty table, which reads code and modules by that function.
     #[must_use]
-    pub fn new(read_code: ReadCode) -> Self {
+    pub fn new(read_memory: ReadMemory) -> Self {
         Self {
             rules: Rules::default(),
             entries: Vec::new(),
             table: Arc::default(),
             counters: Counters::default(),
             skipped: 0,
-            read_code,
+            read_memory,
         }
     }
 
@@ -110,7 +111,7 @@ impl TableBuilder {
             return Refresh::Unchanged;
         }
         let previous: Vec<_> = self.entries.iter().map(|entry| entry.module.clone()).collect();
-        let scan = modules::scan(&previous);
+        let scan = modules::scan(&previous, self.read_memory);
         self.counters = scan.counters;
         self.skipped = scan.skipped;
         let removed = previous.len().saturating_sub(scan.kept.len());
@@ -167,7 +168,7 @@ impl TableBuilder {
         match eh_frame {
             Ok(frames) => {
                 let Blocks { blocks, losses, hijack } =
-                    cfi::blocks(&frames, &module.code, &mut self.rules, self.read_code);
+                    cfi::blocks(&frames, &module.code, &mut self.rules, self.read_memory);
                 (blocks, Entry { module, losses, missing: None, hijack })
             }
             Err(missing) => {

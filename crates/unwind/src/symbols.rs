@@ -1,24 +1,28 @@
-//! Function names of one native module, from its file.
+//! Function names of one native module, from its file, from what is packed in it, or from the
+//! separate file that distributions put such names in.
 //!
-//! The file is read, not mapped: if somebody truncated it while it is mapped, a page fault would
-//! kill the host. Only the symbol table and its names are read, once, when the first address in the
-//! module is asked for, by whoever keeps the [`Symbols`].
+//! The files are read once, when the first address in the module is asked for, by whoever keeps the
+//! [`Symbols`].
 
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use model::limits::{PACKED_SYMBOL_BYTES_MAX, SYMBOL_BYTES_MAX};
 
-use model::limits::SYMBOL_BYTES_MAX;
-
-use crate::bytes::Bytes;
-use crate::elf::{self, Headers, Section};
+use crate::bytes::{Bytes, ReadMemory};
+use crate::debug_file;
+use crate::elf::{SHT_DYNSYM, SHT_SYMTAB};
+use crate::elf_file::ElfFile;
 use crate::modules::{Kind, Module};
+use crate::symbol_tables::SymbolTables;
+use crate::xz::{self, NotXz};
+
+/// Functions that an address can lie in at once, as far as they are looked through: parts that were
+/// moved out, entries within assembly routines.
+const NESTED_MAX: usize = 16;
+/// The kernel's page of code, as large as it is read; it has two pages.
+const VDSO_BYTES_MAX: usize = 64 << 10;
 
 /// Why a module has no symbols. Each is worth a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoSymbols {
-    /// It has no file: the vDSO.
-    NoFile,
     /// The file is gone.
     Deleted,
     /// The file can't be opened or read.
@@ -49,71 +53,65 @@ pub struct Symbols {
     bias: u64,
     /// Sorted by address; one for each address.
     functions: Vec<Function>,
-    /// The file's string table.
+    /// The functions' names, each with a NUL.
     names: Vec<u8>,
 }
 
 /// One function, as compact as can be: big libraries have a hundred thousand.
 #[derive(Clone, Copy, Debug)]
-struct Function {
+pub struct Function {
     /// Address in the file.
-    address: u32,
-    /// Bytes; 0 if the file doesn't say.
-    size: u32,
-    /// Offset in the string table.
-    name: u32,
-    /// Which name is shown where several have one address: the lowest.
-    rank: u8,
+    pub address: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Offset in the names.
+    pub name: u32,
 }
 
 impl Symbols {
-    /// Reads a module's symbols: the full table if it has one, else that of exported functions.
+    /// Reads a module's symbols: all functions if its file or its debug file has them, or those
+    /// that are packed in it; and the exported ones.
     ///
     /// # Errors
     /// A cause if there are none to be had; asking again won't help.
-    pub fn open(module: &Module) -> Result<Self, NoSymbols> {
-        if module.kind == Kind::Vdso {
-            return Err(NoSymbols::NoFile);
-        }
-        let file = File::open(&module.path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => NoSymbols::Deleted,
-            _ => NoSymbols::Unreadable,
-        })?;
-        let source = Source { file: &file };
-        let headers = source.headers()?;
-        source.check_identity(&headers, module)?;
-        let table = headers
-            .sections
-            .iter()
-            .find(|section| section.kind == elf::SHT_SYMTAB)
-            .or_else(|| headers.sections.iter().find(|section| section.kind == elf::SHT_DYNSYM))
-            .ok_or(NoSymbols::Stripped)?;
-        let names = headers.sections.get(table.link as usize).ok_or(NoSymbols::BadFile)?;
-        if table.size.saturating_add(names.size) > SYMBOL_BYTES_MAX as u64 {
-            return Err(NoSymbols::TooLarge);
-        }
-        let functions = functions(&source.section(table)?);
+    pub fn open(module: &Module, read_memory: ReadMemory) -> Result<Self, NoSymbols> {
+        let file = match module.kind {
+            Kind::Vdso => vdso(module, read_memory)?,
+            Kind::Executable | Kind::Library => ElfFile::open(&module.path)?,
+        };
+        check_identity(&file, module)?;
+        let mut tables = SymbolTables::default();
+        let all = tables
+            .add(&file, SHT_SYMTAB)
+            .or_else(|cause| {
+                let debug = debug_file::find(module, &file).ok_or(cause)?;
+                tables.add(&debug, SHT_SYMTAB)
+            })
+            .or_else(|_| tables.add(&packed(&file)?, SHT_SYMTAB));
+        let exported = tables.add(&file, SHT_DYNSYM);
+        let (functions, names) = tables.finish();
         if functions.is_empty() {
-            return Err(NoSymbols::Stripped);
+            // Of several causes, the one that isn't just "there is nothing" says more.
+            let mut causes = [all, exported].into_iter().filter_map(Result::err);
+            let telling = causes.find(|cause| *cause != NoSymbols::Stripped);
+            return Err(telling.unwrap_or(NoSymbols::Stripped));
         }
-        Ok(Self { bias: module.bias, functions, names: source.section(names)? })
+        Ok(Self { bias: module.bias, functions, names })
     }
 
-    /// The function that holds an address of this process. One of unknown size holds all up to the
-    /// next.
+    /// The function that holds an address of this process, the innermost if there are several.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let address = u32::try_from(address.wrapping_sub(self.bias)).ok()?;
         let after = self.functions.partition_point(|function| function.address <= address);
-        let function = self.functions.get(after.checked_sub(1)?)?;
-        let offset = address.wrapping_sub(function.address);
-        if function.size != 0 && offset >= function.size {
-            return None;
-        }
-        let name = Bytes(&self.names).tail(function.name as usize)?;
-        let end = name.iter().position(|byte| *byte == 0)?;
-        let name = name.get(..end).and_then(|name| str::from_utf8(name).ok())?;
-        Some(Symbol { name, offset: u64::from(offset) })
+        let before = self.functions.get(..after)?.iter().rev().take(NESTED_MAX);
+        let (name, offset) = before
+            .map(|function| (function, address.wrapping_sub(function.address)))
+            .find(|(function, offset)| *offset < function.size)
+            .map(|(function, offset)| (function.name, offset))?;
+        let name = Bytes(&self.names).tail(name as usize)?;
+        let name = name.split(|byte| *byte == 0).next()?;
+        Some(Symbol { name: str::from_utf8(name).ok()?, offset: u64::from(offset) })
     }
 
     /// How many functions there are.
@@ -136,90 +134,33 @@ impl Symbols {
     }
 }
 
-/// The file, read in pieces of known size.
-struct Source<'a> {
-    file: &'a File,
+/// The symbols that distributions pack into a file that they have stripped.
+fn packed(file: &ElfFile) -> Result<ElfFile, NoSymbols> {
+    let section = file.section_of_name(".gnu_debugdata").ok_or(NoSymbols::Stripped)?;
+    let bytes = file.read(section)?;
+    let bytes = xz::decompress(&bytes, PACKED_SYMBOL_BYTES_MAX).map_err(|error| match error {
+        NotXz::Bad => NoSymbols::BadFile,
+        NotXz::TooLarge => NoSymbols::TooLarge,
+    })?;
+    ElfFile::of_bytes(bytes)
 }
 
-impl Source<'_> {
-    fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>, NoSymbols> {
-        let len = usize::try_from(len)
-            .ok()
-            .filter(|len| *len <= SYMBOL_BYTES_MAX)
-            .ok_or(NoSymbols::TooLarge)?;
-        // Asked before the memory is taken: a damaged header may promise what isn't there.
-        let size = self.file.metadata().map_err(|_| NoSymbols::Unreadable)?.len();
-        if offset.checked_add(len as u64).is_none_or(|end| end > size) {
-            return Err(NoSymbols::BadFile);
-        }
-        let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, offset).map_err(|_| NoSymbols::Unreadable)?;
-        Ok(bytes)
-    }
-
-    fn section(&self, section: &Section) -> Result<Vec<u8>, NoSymbols> {
-        self.read(section.offset, section.size)
-    }
-
-    fn headers(&self) -> Result<Headers, NoSymbols> {
-        let file = elf::FileHeader::read(&self.read(0, elf::FILE_HEADER_BYTES)?)
-            .ok_or(NoSymbols::BadFile)?;
-        let segments = self.read(file.segments_at, file.segments_bytes())?;
-        let sections = match file.sections {
-            0 => Vec::new(),
-            _ => self.read(file.sections_at, file.sections_bytes())?,
-        };
-        Headers::read(&segments, &sections).ok_or(NoSymbols::BadFile)
-    }
-
-    fn check_identity(&self, headers: &Headers, module: &Module) -> Result<(), NoSymbols> {
-        let mut in_file = Vec::new();
-        for note in &headers.notes {
-            let notes = self.read(note.start, note.end.saturating_sub(note.start))?;
-            if let Some(id) = crate::modules::build_id(&notes) {
-                in_file = id.to_vec();
-                break;
-            }
-        }
-        let loaded = module.code.iter().map(|range| {
-            range.start.wrapping_sub(module.bias)..range.end.wrapping_sub(module.bias)
-        });
-        let same_code = loaded.eq(headers.code.iter().cloned());
-        if in_file == module.build_id && same_code { Ok(()) } else { Err(NoSymbols::Replaced) }
-    }
+/// The kernel maps all of the vDSO's file.
+fn vdso(module: &Module, read_memory: ReadMemory) -> Result<ElfFile, NoSymbols> {
+    let mut bytes = vec![0; VDSO_BYTES_MAX];
+    let read = read_memory(module.bias, &mut bytes);
+    bytes.truncate(read);
+    ElfFile::of_bytes(bytes)
 }
 
-/// The functions of a symbol table, sorted.
-fn functions(table: &[u8]) -> Vec<Function> {
-    let (symbols, _) = table.as_chunks::<{ elf::SYMBOL_BYTES }>();
-    let mut functions: Vec<Function> = symbols.iter().filter_map(function).collect();
-    functions.sort_unstable_by_key(|function| (function.address, function.rank, function.name));
-    functions.dedup_by_key(|function| function.address);
-    functions.shrink_to_fit();
-    functions
+fn check_identity(file: &ElfFile, module: &Module) -> Result<(), NoSymbols> {
+    let loaded = module
+        .code
+        .iter()
+        .map(|range| range.start.wrapping_sub(module.bias)..range.end.wrapping_sub(module.bias));
+    let same_code = loaded.eq(file.headers().code.iter().cloned());
+    let same = same_code && file.build_id()? == module.build_id;
+    if same { Ok(()) } else { Err(NoSymbols::Replaced) }
 }
 
-fn function(symbol: &[u8; elf::SYMBOL_BYTES]) -> Option<Function> {
-    const STT_FUNC: u8 = 2;
-    const STT_GNU_IFUNC: u8 = 10;
-    const STB_GLOBAL: u8 = 1;
-    const STB_WEAK: u8 = 2;
-    let symbol = Bytes(symbol);
-    let info = symbol.u8(4)?;
-    let defined = symbol.u16(6)? != 0;
-    let address = symbol.u64(8)?;
-    if !matches!(info & 15, STT_FUNC | STT_GNU_IFUNC) || !defined || address == 0 {
-        return None;
-    }
-    let rank = match info >> 4 {
-        STB_GLOBAL => 0,
-        STB_WEAK => 1,
-        _ => 2,
-    };
-    Some(Function {
-        address: u32::try_from(address).ok()?,
-        size: u32::try_from(symbol.u64(16)?).unwrap_or(u32::MAX),
-        name: symbol.u32(0)?,
-        rank,
-    })
-}
+const _: () = assert!(SYMBOL_BYTES_MAX < u32::MAX as usize, "names have offsets of 32 bits");

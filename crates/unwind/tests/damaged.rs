@@ -34,7 +34,7 @@ fn check_rows(frames: &EhFrame, module: &Module) {
 #[test]
 fn damaged_frames() {
     let mut random = Random(0x6a09_e667_f3bc_c908);
-    for fresh in modules::scan(&[]).fresh {
+    for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
         let Ok(frames) = fresh.eh_frame else { continue };
         check_rows(&frames, &fresh.module);
         for _ in 0..20 {
@@ -54,7 +54,8 @@ fn damaged_frames() {
             }
             hdr.truncate(random.index(hdr.len() + 1));
             let _ = EhFrame::address(&hdr, frames.hdr_address);
-            let copy = EhFrame::copy(&hdr, frames.hdr_address, &frames.bytes, frames.address);
+            let bytes = frames.bytes.clone();
+            let copy = EhFrame::new(hdr, frames.hdr_address, bytes, frames.address);
             assert!(copy.is_ok_and(|copy| copy.bytes.len() <= frames.bytes.len()));
         }
     }
@@ -103,9 +104,13 @@ fn lengths() {
 
 /// This test's own program, as a loaded module.
 fn program() -> Module {
-    let scan = modules::scan(&[]);
+    let scan = modules::scan(&[], sys::memory::copy_own);
     let program = scan.fresh.iter().find(|fresh| fresh.module.kind == Kind::Executable).unwrap();
     Module::clone(&program.module)
+}
+
+fn open(module: &Module) -> Result<Symbols, NoSymbols> {
+    Symbols::open(module, sys::memory::copy_own)
 }
 
 /// A file of this test's own, deleted at the end.
@@ -119,7 +124,7 @@ impl TempFile {
     }
 
     fn open(&self, module: &Module) -> Result<Symbols, NoSymbols> {
-        Symbols::open(&Module { path: self.0.clone(), ..module.clone() })
+        open(&Module { path: self.0.clone(), ..module.clone() })
     }
 }
 
@@ -138,7 +143,7 @@ extern "C" fn a_function_that_the_test_knows(n: u64) -> u64 {
 #[test]
 fn symbols_of_this_program() {
     assert_eq!(a_function_that_the_test_knows(1), 2);
-    let symbols = Symbols::open(&program()).unwrap();
+    let symbols = open(&program()).unwrap();
     let start = a_function_that_the_test_knows as *const () as u64;
     for offset in [0, 1, 4] {
         let symbol = symbols.find(start + offset).unwrap();
@@ -151,10 +156,10 @@ fn symbols_of_this_program() {
 
 #[test]
 fn symbols_of_libc() {
-    let scan = modules::scan(&[]);
+    let scan = modules::scan(&[], sys::memory::copy_own);
     let address = libc::qsort as *const () as u64;
     let libc = scan.fresh.iter().find(|fresh| fresh.module.contains(address)).unwrap();
-    let symbols = Symbols::open(&libc.module).unwrap();
+    let symbols = open(&libc.module).unwrap();
     let symbol = symbols.find(address).unwrap();
     assert_eq!((symbol.name, symbol.offset), ("qsort", 0));
 }
@@ -167,18 +172,18 @@ fn files_without_symbols() {
     assert_eq!(causes(&whole), Ok(()), "a copy is as good");
 
     let gone = Module { path: PathBuf::from("/nonexistent/file"), ..module.clone() };
-    assert_eq!(Symbols::open(&gone).err(), Some(NoSymbols::Deleted));
+    assert_eq!(open(&gone).err(), Some(NoSymbols::Deleted));
     let folder = Module { path: std::env::temp_dir(), ..module.clone() };
-    assert!(matches!(Symbols::open(&folder), Err(NoSymbols::BadFile | NoSymbols::Unreadable)));
-    let vdso = Module { kind: Kind::Vdso, ..module.clone() };
-    assert_eq!(Symbols::open(&vdso).err(), Some(NoSymbols::NoFile));
+    assert!(matches!(open(&folder), Err(NoSymbols::BadFile | NoSymbols::Unreadable)));
+    let vdso = Module { kind: Kind::Vdso, bias: 8, ..module.clone() };
+    assert_eq!(open(&vdso).err(), Some(NoSymbols::BadFile));
     assert_eq!(causes(b"#!/bin/sh\n"), Err(NoSymbols::BadFile));
     assert_eq!(causes(&whole[..whole.len() / 2]), Err(NoSymbols::BadFile), "cut off");
 
     let replaced = Module { build_id: vec![1, 2, 3], ..module.clone() };
-    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+    assert_eq!(open(&replaced).err(), Some(NoSymbols::Replaced));
     let replaced = Module { code: std::iter::once(0..1).collect(), ..module.clone() };
-    assert_eq!(Symbols::open(&replaced).err(), Some(NoSymbols::Replaced));
+    assert_eq!(open(&replaced).err(), Some(NoSymbols::Replaced));
 
     // No section headers.
     let mut stripped = whole.clone();
@@ -218,4 +223,56 @@ fn damaged_files() {
             handle.write_all_at(&whole[*at..=*at], *at as u64).unwrap();
         }
     }
+}
+
+/// Two million symbols that share a name without an end: given up in time.
+#[test]
+fn hostile_symbols_take_no_time() {
+    const SYMBOLS: usize = 2_000_000;
+    const NAMES: usize = 1 << 20;
+    let mut file = vec![0_u8; 64];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let (symbols_at, names_at) = (64 + 3 * 64, 64 + 3 * 64 + 24 * SYMBOLS);
+    file[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    file[40..48].copy_from_slice(&64_u64.to_le_bytes());
+    for (at, value) in [(54, 56_u16), (58, 64), (60, 3)] {
+        file[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    let mut section = |kind: u32, offset: usize, size: usize, link: u32| {
+        let mut bytes = [0_u8; 64];
+        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes[24..32].copy_from_slice(&(offset as u64).to_le_bytes());
+        bytes[32..40].copy_from_slice(&(size as u64).to_le_bytes());
+        bytes[40..44].copy_from_slice(&link.to_le_bytes());
+        file.extend(bytes);
+    };
+    section(0, 0, 0, 0);
+    section(2, symbols_at, 24 * SYMBOLS, 2);
+    section(3, names_at, NAMES, 0);
+    for number in 0..SYMBOLS {
+        let mut symbol = [0_u8; 24];
+        symbol[4] = 2;
+        symbol[6] = 1;
+        symbol[8..16].copy_from_slice(&(4096 + number as u64).to_le_bytes());
+        file.extend(symbol);
+    }
+    file.extend(std::iter::repeat_n(b'x', NAMES));
+    let module = Module { build_id: Vec::new(), code: Vec::new(), bias: 0, ..program() };
+    let started = std::time::Instant::now();
+    assert_eq!(TempFile::new("hostile", &file).open(&module).err(), Some(NoSymbols::Stripped));
+    // A name of four thousand bytes for each would be 8 GB.
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    // The same with an end: as many bytes are kept as are allowed.
+    for at in (names_at..file.len()).step_by(4000) {
+        file[at] = 0;
+    }
+    for number in 0..SYMBOLS {
+        let at = symbols_at + 24 * number;
+        file[at..at + 4].copy_from_slice(&((1 + number % 64) as u32).to_le_bytes());
+    }
+    let started = std::time::Instant::now();
+    let symbols = TempFile::new("hostile", &file).open(&module).unwrap();
+    assert!(symbols.bytes() <= 2 * model::limits::SYMBOL_BYTES_MAX, "{}", symbols.bytes());
+    println!("{} functions, {} bytes, {:?}", symbols.len(), symbols.bytes(), started.elapsed());
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }

@@ -187,7 +187,7 @@ fn every_module_of_this_process() {
         table.bytes()
     );
     let mut modules_checked = 0;
-    for fresh in modules::scan(&[]).fresh {
+    for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
         let entry = builder.entries().iter().find(|e| e.module == fresh.module).unwrap();
         let Ok(frames) = fresh.eh_frame else {
             println!("{}: {:?}", fresh.module.name(), entry.missing);

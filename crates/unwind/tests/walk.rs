@@ -42,9 +42,9 @@ fn check(registers: Registers, through_signal: bool) -> Vec<String> {
     ours.iter()
         .map(|ip| {
             let module = builder.module(ip - 1).expect("a module");
-            let symbols = Symbols::open(module);
+            let symbols = Symbols::open(module, sys::memory::copy_own);
             let symbol = symbols.as_ref().ok().and_then(|symbols| symbols.find(ip - 1));
-            symbol.map_or_else(|| module.name(), |symbol| symbol.name.to_owned())
+            format!("{} {}", module.name(), symbol.map_or("", |symbol| symbol.name))
         })
         .collect()
 }

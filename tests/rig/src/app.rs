@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 18] = [
+pub const APPS: [&str; 19] = [
     "plain",
     "split",
     "busy",
@@ -36,6 +36,7 @@ pub const APPS: [&str; 18] = [
     "faults",
     "activities",
     "requests",
+    "native",
 ];
 
 /// The programs that need ASP.NET Core.

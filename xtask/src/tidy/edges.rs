@@ -53,6 +53,7 @@ const PRODUCT: [Allowed; 12] = [
         outside: &[
             ("gimli", "runs the programs of .eh_frame; debuggers trust it"),
             ("libc", "dl_iterate_phdr"),
+            ("rustc-demangle", "names of Rust libraries; 40 KB, no allocation, no dependency"),
         ],
         why_unsafe: Some("reads the unwind data of loaded modules where they lie"),
     },
@@ -91,11 +92,16 @@ const PRODUCT: [Allowed; 12] = [
         name: "cli",
         own: &["config", "model", "profile"],
         outside: &[
+            ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),
             ("anstyle", "colours"),
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
+            ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
+            ("flate2", "debug information that distributions pack"),
             ("nix", "signals to the child, its exit state, /proc"),
+            ("object", "build ids and links of debug files"),
+            ("rustc-demangle", "names of Rust functions in files that others wrote"),
             ("serde_json", "--json"),
             ("terminal_size", "the terminal's width"),
         ],
@@ -111,7 +117,7 @@ const HOST_LIBRARY: &str = "agent";
 
 /// All packages from outside that end up in the host, with the reason. None of them may start a
 /// thread, read the environment or set a handler.
-const HOST_PACKAGES: [(&str, &str); 11] = [
+const HOST_PACKAGES: [(&str, &str); 12] = [
     ("adler2", "checksum; by flate2's inflater"),
     ("cfg-if", "a macro; by crc32fast"),
     ("crc32fast", "checksum of gzip; by flate2"),
@@ -120,6 +126,7 @@ const HOST_PACKAGES: [(&str, &str); 11] = [
     ("hashbrown", "tables"),
     ("libc", "the kernel's calls and structures"),
     ("miniz_oxide", "deflate in Rust; by flate2"),
+    ("rustc-demangle", "names of Rust libraries"),
     ("rustc-hash", "hash"),
     ("simd-adler32", "checksum; by flate2's inflater"),
     ("stable_deref_trait", "a trait; by gimli"),

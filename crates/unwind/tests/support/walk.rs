@@ -96,7 +96,7 @@ pub struct Framehop {
 impl Framehop {
     pub fn new() -> Self {
         let mut unwinder = UnwinderX86_64::new();
-        for fresh in modules::scan(&[]).fresh {
+        for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
             let Ok(frames) = fresh.eh_frame else { continue };
             let module = fresh.module;
             let bias = module.bias;
