@@ -14,10 +14,13 @@ use sys::proc::SchedStat;
 /// A delay that is shorter than this is not looked into, in nanoseconds: the count of waits costs
 /// more than all else of a visit.
 const LOOKED_INTO_NS_MIN: u64 = 1_000_000;
-/// A thread that ran for less than its delay divided by this did not compute: it was late to come
-/// out of a wait, or spun for its end, yielding each time. One that competes with so many others
-/// for a processor looks the same.
+/// A thread that ran for less than its delay divided by this did not compute, if nothing more is
+/// known: it was late to come out of a wait.
 const LATE_DIVISOR: u64 = 16;
+/// A thread that runs for less than this in a turn, in nanoseconds, and never waits, spins for the
+/// end of a wait, and yields: others take a slice each time, and the kernel counts no wait. One
+/// that computes keeps a processor for its slice, which is some milliseconds.
+const SPIN_TURN_NS: u64 = 500_000;
 
 /// How often a thread waited, up to some moment.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,8 @@ struct Asked {
     switches: u64,
     /// How often it had been given one.
     turns: u64,
+    /// How long it had run, in nanoseconds.
+    run_ns: u64,
     /// Whether it was blocked.
     blocked: bool,
 }
@@ -69,7 +74,8 @@ impl Delays {
     /// Of a thread that runs, with its counts.
     #[must_use]
     pub fn new(stat: SchedStat, switches: Option<u64>) -> Self {
-        let ask = |switches| Asked { switches, turns: stat.turns, blocked: false };
+        let ask =
+            |switches| Asked { switches, turns: stat.turns, run_ns: stat.run_ns, blocked: false };
         Self { counted_ns: stat.delay_ns, ahead_ns: 0, asked: switches.map(ask) }
     }
 
@@ -93,7 +99,7 @@ impl Delays {
         let delay_ns = inside_ns.saturating_add(mistaken_ns);
         let unexplained = !passed.is_blocked && !passed.was_blocked;
         let asks = delay_ns >= LOOKED_INTO_NS_MIN || unexplained && wait_ns >= LOOKED_INTO_NS_MIN;
-        let turns = asks.then(|| self.turns(stat.turns, passed.is_blocked, switches())).flatten();
+        let turns = asks.then(|| self.turns(stat, passed.is_blocked, switches())).flatten();
         let late_ns = late(delay_ns, passed.run_ns, turns);
         let mut split =
             Split { wait_ns, late_ns, delay_ns: delay_ns.saturating_sub(late_ns), mistaken_ns };
@@ -123,14 +129,19 @@ impl Delays {
     }
 
     /// The turns since this was last asked.
-    fn turns(&mut self, turns: u64, blocked: bool, switches: Option<u64>) -> Option<Turns> {
-        let now = Asked { switches: switches?, turns, blocked };
+    fn turns(&mut self, stat: SchedStat, blocked: bool, switches: Option<u64>) -> Option<Turns> {
+        let SchedStat { turns, run_ns, .. } = stat;
+        let now = Asked { switches: switches?, turns, run_ns, blocked };
         let before = self.asked.replace(now)?;
         let waits = now.switches.saturating_sub(before.switches);
         // The wait that was under way then has ended, the one that is under way now has not.
         let after_waits =
             waits.saturating_add(before.blocked.into()).saturating_sub(now.blocked.into());
-        Some(Turns { all: turns.saturating_sub(before.turns), after_waits })
+        Some(Turns {
+            all: turns.saturating_sub(before.turns),
+            after_waits,
+            run_ns: run_ns.saturating_sub(before.run_ns),
+        })
     }
 }
 
@@ -140,15 +151,25 @@ struct Turns {
     all: u64,
     /// After a wait.
     after_waits: u64,
+    /// How long it ran in all of them, in nanoseconds.
+    run_ns: u64,
+}
+
+impl Turns {
+    /// Whether they were too short for work.
+    fn spins(self) -> bool {
+        self.run_ns.checked_div(self.all).is_some_and(|run_ns| run_ns < SPIN_TURN_NS)
+    }
 }
 
 /// How much of a delay came after waits.
 fn late(delay_ns: u64, run_ns: u64, turns: Option<Turns>) -> u64 {
     let hardly_ran = run_ns < delay_ns / LATE_DIVISOR;
     match turns {
+        Some(turns) if turns.spins() => delay_ns,
         Some(Turns { after_waits: 0, .. }) => 0,
         _ if hardly_ran => delay_ns,
-        Some(Turns { all, after_waits }) => {
+        Some(Turns { all, after_waits, .. }) => {
             let share = u128::from(delay_ns) * u128::from(after_waits.min(all));
             share.checked_div(all.into()).and_then(|ns| ns.try_into().ok()).unwrap_or(0)
         }
@@ -163,7 +184,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn stat(delay_ms: u64, turns: u64) -> Option<SchedStat> {
-        Some(SchedStat { run_ns: 0, delay_ns: delay_ms * MS, turns })
+        Some(SchedStat { run_ns: turns * 4 * MS, delay_ns: delay_ms * MS, turns })
     }
 
     fn passed(run_ms: u64, off_cpu_ms: u64, was_blocked: bool, is_blocked: bool) -> Passed {
@@ -212,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_spins_and_yields_was_late() {
+        // 50 turns of 0.1 ms each, and it has not waited.
+        let stat = SchedStat { run_ns: 45 * MS, delay_ns: 130 * MS, turns: 60 };
+        let found = fresh().split(passed(5, 32, false, false), Some(stat), 0, || Some(5));
+        assert_eq!((found.late_ns, found.wait_ns), (30 * MS, 0));
+        // So many turns of a slice each are work.
+        let stat = SchedStat { run_ns: 240 * MS, delay_ns: 130 * MS, turns: 60 };
+        let found = fresh().split(passed(200, 32, false, false), Some(stat), 0, || Some(5));
+        assert_eq!((found.late_ns, found.delay_ns), (0, 32 * MS));
+    }
+
+    #[test]
     fn a_delay_under_way_is_charged_once() {
         let mut delays = fresh();
         let unswitched = || Some(5);
@@ -244,7 +277,7 @@ mod tests {
     #[test]
     fn short_delays_ask_for_no_switches_and_unknown_ones_are_work() {
         let never = || -> Option<u64> { panic!("asked") };
-        let short = SchedStat { run_ns: 0, delay_ns: 100 * MS + MS - 1, turns: 12 };
+        let short = SchedStat { run_ns: 48 * MS, delay_ns: 100 * MS + MS - 1, turns: 12 };
         let found = fresh().split(passed(4, 20, true, false), Some(short), 0, never);
         assert_eq!((found.late_ns, found.delay_ns), (0, MS - 1));
         let found = fresh().split(passed(4, 20, true, true), stat(100, 12), 0, never);
