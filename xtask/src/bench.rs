@@ -4,18 +4,21 @@
 //! the settings take turns, and what is told are medians, with their spread, beside those of the
 //! setting without.
 
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
 use crate::product::{self, Product};
-use crate::workspace;
 
 const USAGE: &str = "usage: cargo xtask bench [--rounds N] [spans|web]...";
 const ROUNDS: usize = 5;
+/// Longer than any of the programs runs, however busy the machine.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// How a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +169,7 @@ fn measure(
             let setting = bench.settings[position];
             eprintln!("bench: {}, round {} of {rounds}: {}", bench.name, round + 1, setting.name());
             let folder = target.join("bench").join(bench.name);
-            let command = with(setting, &(bench.command)(rig)?, product, &folder);
+            let command = with(setting, (bench.command)(rig)?, product, &folder);
             runs[position].push(truth(command)?);
         }
     }
@@ -174,37 +177,23 @@ fn measure(
 }
 
 /// The command in that setting.
-fn with(setting: Setting, program: &Command, product: &Product, folder: &Path) -> Command {
-    let mut command = if setting == Setting::Bare {
-        Command::new(program.get_program())
-    } else {
-        let mut command = Command::new(&product.corprof);
-        let spans = if setting == Setting::Spans { "true" } else { "false" };
-        // As a service would run: a profile a minute.
-        command.args(["run", "--upload-period", "60s", "--spans", spans, "--out"]).arg(folder);
-        command.arg("--").arg(program.get_program());
-        command.env("CORPROF_AGENT", &product.agent);
-        command
+fn with(setting: Setting, program: Command, product: &Product, folder: &Path) -> Command {
+    let spans = match setting {
+        Setting::Bare => return program,
+        Setting::Agent => "--spans=false",
+        Setting::Spans => "--spans=true",
     };
-    command.args(program.get_args());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.current_dir(workspace::root());
-    command
+    // As a service would run: a profile a minute.
+    let options = ["--upload-period=60s", spans, "--out"].map(OsStr::new);
+    product.profiled(&program, options.into_iter().chain([folder.as_os_str()]))
 }
 
 /// Runs a program to its end; gives what it told of itself.
-fn truth(mut command: Command) -> Result<Value> {
-    let output = command.stdin(Stdio::null()).output().context("the program could not start")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the program failed ({}): {errors}", output.status);
-    let said = String::from_utf8_lossy(&output.stdout);
-    let json = said.lines().rev().find_map(|line| line.strip_prefix("TRUTH "));
-    Ok(serde_json::from_str(json.context("the program told no truth")?)?)
+fn truth(command: Command) -> Result<Value> {
+    let outcome = rig::run(command, LIMIT)?;
+    let errors = &outcome.stderr;
+    ensure!(outcome.status.success(), "the program failed ({}): {errors}", outcome.status);
+    outcome.truth()
 }
 
 /// The figures of all settings, as a table of a document.

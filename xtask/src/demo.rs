@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: real programs under the profiler, and what it says of them.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -163,7 +164,9 @@ fn show(workload: &Workload, pace: Pace, rig: &Rig, product: &Product) -> Result
     out.flush()?;
     let time = if pace == Pace::Quick { workload.quick } else { workload.long };
     say(&format!("{} runs under corprof, for about {time}", workload.name));
-    let mut command = under_corprof(&program, &folder, product);
+    let out_folder = folder.as_os_str();
+    let options = [OsStr::new("--top"), OsStr::new(ROWS), OsStr::new("--out"), out_folder];
+    let mut command = product.profiled(&program, options);
     command.stdin(Stdio::null()).stdout(File::create(&log)?);
     // The report belongs to what was asked for, so it goes to our output and not to our errors.
     command.stderr(io::stdout().as_fd().try_clone_to_owned()?);
@@ -192,21 +195,6 @@ fn fresh_folder(rig: &Rig, name: &str) -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
     Ok(folder)
-}
-
-/// The program's command with `corprof run` before it.
-fn under_corprof(program: &Command, folder: &Path, product: &Product) -> Command {
-    let mut command = Command::new(&product.corprof);
-    command.args(["run", "--top", ROWS, "--out"]).arg(folder).arg("--");
-    command.arg(program.get_program()).args(program.get_args());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.env("CORPROF_AGENT", &product.agent).current_dir(workspace::root());
-    command
 }
 
 /// Waits for the program, with a sign of life now and then.

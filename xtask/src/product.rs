@@ -1,5 +1,6 @@
 //! What users get, built for release: the agent, its managed part, and the command line.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +17,28 @@ pub struct Product {
     pub corprof: PathBuf,
     /// `Corprof.Spans.dll`.
     pub spans: PathBuf,
+}
+
+impl Product {
+    /// A program's command with `corprof run` and these options before it.
+    #[must_use]
+    pub fn profiled<O: AsRef<OsStr>>(
+        &self,
+        program: &Command,
+        options: impl IntoIterator<Item = O>,
+    ) -> Command {
+        let mut command = Command::new(&self.corprof);
+        command.arg("run").args(options).arg("--");
+        command.arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env("CORPROF_AGENT", &self.agent).current_dir(workspace::root());
+        command
+    }
 }
 
 /// Builds all into cargo's target folder; cargo and the rig show their own progress.

@@ -136,6 +136,10 @@ impl Agent {
 
 /// Announces the threads' contexts to other agents; returns whether that could be done.
 fn publish_process_context(service: &str, log: &Log) -> bool {
+    if !otel::IS_AVAILABLE {
+        log.warn("OpenTelemetry's contexts are published on x86-64 only");
+        return false;
+    }
     let published = sys::process_context::publish(&otel::process_context(service));
     if let Err(error) = &published {
         log.warn(&format!("OpenTelemetry's process context could not be published: {error}"));

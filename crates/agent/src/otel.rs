@@ -6,6 +6,8 @@
 
 use std::ffi::c_void;
 
+/// Whether threads can have a context on this processor; without it there is nothing to announce.
+pub const IS_AVAILABLE: bool = cfg!(target_arch = "x86_64");
 /// The schema of the thread context that is published.
 const SCHEMA: &str = "tlsdesc_v1_dev";
 
