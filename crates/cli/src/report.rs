@@ -229,11 +229,11 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
 
 fn report_lines(report: &SelfReport, total: Values, lines: &mut Vec<(&'static str, String)>) {
     let mut kernel = Vec::new();
-    if report.managed_cpu_ns > 0 {
+    if report.sampled_cpu_ns > 0 {
         kernel.push(format!(
             "{} for the sampled threads (profile: {})",
-            time(report.managed_cpu_ns),
-            difference(total.cpu_ns, report.managed_cpu_ns)
+            time(report.sampled_cpu_ns),
+            difference(total.cpu_ns, report.sampled_cpu_ns)
         ));
     }
     if report.process_cpu_ns > 0 {
@@ -372,7 +372,7 @@ fn json_report(report: &SelfReport) -> Value {
         "own_cpu_share": share(report.own_cpu_ns, report.process_cpu_ns),
         "own_memory_bytes": report.own_memory_bytes,
         "process_cpu_ns": report.process_cpu_ns,
-        "managed_cpu_ns": report.managed_cpu_ns,
+        "sampled_cpu_ns": report.sampled_cpu_ns,
         "lost": losses,
         "walks_ended": ends,
     })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{EndReason, Loss, ThreadState};
+use model::{EndReason, Loss, ThreadClass, ThreadState};
 use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
     ThreadKey, Values,
@@ -22,12 +22,17 @@ use crate::waits;
 /// The frame of time that no sample tells about.
 const UNSAMPLED: &str = "[unsampled]";
 
+/// Whom nobody knows.
+const NOBODY: (ThreadKey, ThreadClass) = (ThreadKey::NONE, ThreadClass::Managed);
+
 /// A stack as it was walked, kept so that it can be interned again.
 #[derive(Clone, Debug)]
 struct Walked {
     frames: Arc<[u64]>,
     gap: Option<usize>,
     end: EndReason,
+    /// Of its thread.
+    class: ThreadClass,
 }
 
 /// A stack that time is charged to.
@@ -59,6 +64,7 @@ impl Payer {
 #[derive(Debug)]
 struct Account {
     key: ThreadKey,
+    class: ThreadClass,
     /// Where it last computed.
     ran: Option<Place>,
     /// Where it was last blocked.
@@ -103,7 +109,7 @@ pub struct Accounts {
     requests: Requests,
     unsampled: FrameId,
     ends: EndCounts,
-    managed_cpu_ns: u64,
+    sampled_cpu_ns: u64,
     #[cfg(feature = "oracle")]
     oracle: crate::oracle::Oracle,
 }
@@ -133,7 +139,7 @@ impl Accounts {
             requests: Requests::default(),
             unsampled,
             ends,
-            managed_cpu_ns: 0,
+            sampled_cpu_ns: 0,
             #[cfg(feature = "oracle")]
             oracle,
         }
@@ -154,7 +160,8 @@ impl Accounts {
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
-        let walked = self.walked(sample);
+        let class = self.account(sample.thread, sample.tid).class;
+        let walked = Walked { class, ..self.walked(sample) };
         #[cfg(feature = "oracle")]
         self.ask_oracle(sample, &walked);
         self.ends.add(walked.end, 1);
@@ -162,7 +169,7 @@ impl Accounts {
         let context = sample.context;
         let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
-        self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
+        self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
         account.ran = Some(place);
         let payer = Payer { thread: account.key, context };
@@ -187,7 +194,8 @@ impl Accounts {
         end: EndReason,
         copy: Option<&StackCopy>,
     ) -> Walked {
-        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
+        let class = ThreadClass::Managed;
+        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end, class } };
         // What lacks its middle can't be joined to another walk of it.
         let rewalked = match gap {
             None => self.symbolizer.rewalk(copy, frames, end),
@@ -197,15 +205,16 @@ impl Accounts {
             self.shared.count(Loss::GuessedFrame);
         }
         if let Some(Rewalked { frames, end, .. }) = rewalked {
-            return Walked { frames: frames.into(), gap: None, end };
+            return Walked { frames: frames.into(), gap: None, end, class };
         }
         // A guess may have led astray.
         match frames.iter().position(|address| !self.symbolizer.know(*address)) {
             Some(astray) => {
                 let frames = frames.get(..astray).unwrap_or_default().into();
-                Walked { frames, gap: gap.filter(|gap| *gap < astray), end: EndReason::NoRule }
+                let gap = gap.filter(|gap| *gap < astray);
+                Walked { frames, gap, end: EndReason::NoRule, class }
             }
-            None => Walked { frames: frames.into(), gap, end },
+            None => Walked { frames: frames.into(), gap, end, class },
         }
     }
 
@@ -218,8 +227,14 @@ impl Accounts {
                     self.aggregate.thread_name(account.key, &name);
                 }
             }
+            Event::Classed { thread, class } => {
+                if let Some(account) = self.threads.get_mut(&thread) {
+                    account.class = class;
+                }
+            }
+            Event::Unsampled { thread, cpu_ns } => self.unsampled(thread, cpu_ns),
             Event::CpuRest { thread, cpu_ns } => {
-                self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(cpu_ns);
+                self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
                 let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
                 self.charge_ran(thread, ThreadState::Running, values);
             }
@@ -266,7 +281,7 @@ impl Accounts {
             }
         }
         let ends = std::mem::take(&mut self.ends);
-        (taken.profile, ends, std::mem::take(&mut self.managed_cpu_ns))
+        (taken.profile, ends, std::mem::take(&mut self.sampled_cpu_ns))
     }
 
     fn account(&mut self, thread: ThreadRef, tid: u32) -> &mut Account {
@@ -274,6 +289,7 @@ impl Accounts {
             // The index too: a number that is used again may get another record, at the same
             // generation.
             key: ThreadKey { tid, generation: thread.index.rotate_left(16) ^ thread.generation },
+            class: ThreadClass::Managed,
             ran: None,
             blocked: None,
             early: Vec::new(),
@@ -298,7 +314,9 @@ impl Accounts {
 
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
         let copy = stack.copy.as_deref();
+        let class = self.threads.get(&thread).map_or(ThreadClass::Managed, |account| account.class);
         let walked = self.walked_again(&stack.frames, stack.gap, stack.end, copy);
+        let walked = Walked { class, ..walked };
         #[cfg(feature = "oracle")]
         self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
         self.ends.add(walked.end, 1);
@@ -313,12 +331,20 @@ impl Accounts {
         self.threads.insert(thread, account);
     }
 
+    fn unsampled(&mut self, thread: Option<ThreadRef>, cpu_ns: u64) {
+        self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
+        let account = thread.and_then(|thread| self.threads.get(&thread));
+        let whose = account.map_or(NOBODY, |account| (account.key, account.class));
+        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+        self.add_unsampled(whose, ThreadState::Running, values);
+    }
+
     /// A delay is charged to what the thread did next: its next sample.
     fn delayed(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
             Some(account) => account.put_off(ThreadState::Runnable, values),
-            None => self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values),
+            None => self.add_unsampled(NOBODY, ThreadState::Runnable, values),
         }
     }
 
@@ -327,7 +353,7 @@ impl Accounts {
     fn late(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
         let Some(mut account) = self.threads.remove(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values);
+            return self.add_unsampled(NOBODY, ThreadState::Runnable, values);
         };
         account.late_ns = account.late_ns.saturating_add(wall_ns);
         if account.blocked.is_some() {
@@ -349,7 +375,7 @@ impl Accounts {
                 let payer = Payer { thread: account.key, context: place.context };
                 self.add(payer, id, ThreadState::Runnable, values);
             }
-            None => self.add_unsampled(account.key, ThreadState::Runnable, values),
+            None => self.add_unsampled((account.key, account.class), ThreadState::Runnable, values),
         }
     }
 
@@ -376,7 +402,7 @@ impl Accounts {
             return;
         }
         let Some(account) = self.threads.get_mut(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, state, values);
+            return self.add_unsampled(NOBODY, state, values);
         };
         let key = account.key;
         match account.ran.clone() {
@@ -409,7 +435,7 @@ impl Accounts {
                     let payer = Payer { thread: account.key, context: place.context };
                     self.add(payer, id, state, values);
                 }
-                None => self.add_unsampled(account.key, state, values),
+                None => self.add_unsampled((account.key, account.class), state, values),
             }
         }
     }
@@ -424,8 +450,14 @@ impl Accounts {
         id
     }
 
-    fn add_unsampled(&mut self, thread: ThreadKey, state: ThreadState, values: Values) {
-        let stack = self.aggregate.stack([self.unsampled]);
+    fn add_unsampled(
+        &mut self,
+        (thread, class): (ThreadKey, ThreadClass),
+        state: ThreadState,
+        values: Values,
+    ) {
+        let root = class.root().map(|name| self.aggregate.synthetic_frame(name));
+        let stack = self.aggregate.stack([self.unsampled].into_iter().chain(root));
         self.add(Payer::only(thread), stack, state, values);
     }
 
@@ -472,6 +504,7 @@ impl Accounts {
         if walked.gap.is_none() && walked.end != EndReason::Root {
             frames.push(self.aggregate.synthetic_frame(walked.end.frame()));
         }
+        frames.extend(walked.class.root().map(|name| self.aggregate.synthetic_frame(name)));
         self.aggregate.stack(frames)
     }
 }

@@ -22,6 +22,7 @@ use crate::collector::{Collector, CollectorState, Parts};
 use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
 use crate::log::Log;
+use crate::natives::Natives;
 use crate::publish::Publisher;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
@@ -125,6 +126,7 @@ impl Profiler {
             folder.display(),
             config.upload_period,
         );
+        let natives = config.native_threads;
         let parts = Parts {
             shared,
             inbox,
@@ -145,6 +147,7 @@ impl Profiler {
         };
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
+        registry.begin(natives);
         let collector = Collector::new(parts);
         let state = Arc::clone(&profiler.collector);
         let run = move || {
@@ -178,6 +181,7 @@ impl Profiler {
             state: Arc::clone(&self.ticker),
             wall,
             scan: Scan::new(SIGNAL),
+            natives: config.native_threads.then(|| Natives::new(Arc::clone(&self.registry))),
             scan_interval_ns: nanos(config.cpu_interval),
             wall_interval_ns,
         };

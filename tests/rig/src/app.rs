@@ -16,9 +16,9 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 16] = [
+pub const APPS: [&str; 17] = [
     "plain", "split", "busy", "leaf", "wall", "single", "eintr", "short", "stress", "waits",
-    "calls", "web", "names", "ends", "pool", "faults",
+    "calls", "web", "names", "ends", "pool", "faults", "whole",
 ];
 
 /// The one program that needs ASP.NET Core.

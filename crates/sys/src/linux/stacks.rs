@@ -47,9 +47,8 @@ fn control_block(tid: u32) -> Option<u64> {
     let mut head: u64 = 0;
     let mut length: usize = 0;
     // SAFETY: the kernel writes one pointer and one length to valid places.
-    let answer = unsafe {
-        libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut length)
-    };
+    let answer =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut length) };
     (answer == 0 && head != 0).then_some(head)
 }
 
