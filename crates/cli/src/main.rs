@@ -14,6 +14,7 @@ mod folder;
 mod loaded;
 mod missing;
 mod names;
+mod parts;
 mod plumbing;
 mod ranking;
 mod report;

@@ -70,8 +70,8 @@ impl Natives {
 
     /// Looks for threads that have come or gone, if it is time to.
     pub fn tick(&mut self) {
-        let start_ns = clock::monotonic_ns();
-        if start_ns < self.next_ns || !self.registry.has_begun() {
+        let (start_ns, start_cpu_ns) = (clock::monotonic_ns(), clock::own_cpu_ns());
+        if start_ns < self.next_ns || !self.registry.tracks_natives() {
             return;
         }
         self.registry.end_gone_natives();
@@ -80,7 +80,7 @@ impl Natives {
             self.looks = 0;
             self.look(start_ns);
         }
-        let took_ns = clock::monotonic_ns().saturating_sub(start_ns);
+        let took_ns = clock::own_cpu_ns().saturating_sub(start_cpu_ns);
         let pause_ns = took_ns.saturating_mul(NATIVES_PAUSE);
         self.next_ns = start_ns.saturating_add(pause_ns.clamp(BEAT_NS, NATIVES_DISTANCE_NS_MAX));
     }

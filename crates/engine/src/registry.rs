@@ -174,8 +174,9 @@ impl Registry {
         threads.charged = ids.into_iter().filter_map(clock).collect();
     }
 
-    /// Whether threads that the runtime doesn't tell of are tracked by now.
-    pub fn has_begun(&self) -> bool {
+    /// Whether threads that the runtime doesn't tell of are tracked: not before it has begun to
+    /// count, and not after the end.
+    pub fn tracks_natives(&self) -> bool {
         let threads = self.lock();
         threads.balance.is_some() && !threads.stopped
     }
@@ -204,6 +205,10 @@ impl Registry {
         let takes_signals = !own || alternate_stack::make_room();
         let name = thread_name(tid).unwrap_or_default();
         let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
+        if class != ThreadClass::Managed {
+            // The runtime gives its own threads names that the program doesn't see.
+            self.named(id, name);
+        }
         self.track(Id::Managed(id), &Arrival { tid, stack, takes_signals, class });
         self.cpu.say_refusal();
     }
