@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use model::ThreadClass;
 use model::limits::{NATIVES_A_BEAT_MAX, NATIVES_DISTANCE_NS_MAX, NATIVES_PAUSE};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sys::proc::{Stat, thread_count, thread_ids, thread_name};
 use sys::stacks::stacks_of;
 use sys::{clock, thread};
@@ -101,7 +101,8 @@ impl Natives {
         let Some(own) = thread::spawned_ids() else { return };
         let Ok(mut ids) = thread_ids() else { return };
         ids.retain(|tid| !own.contains(tid) && !self.registry.is_tracked(*tid));
-        self.candidates.retain(|tid, _| ids.contains(tid));
+        let unknown: FxHashSet<u32> = ids.iter().copied().collect();
+        self.candidates.retain(|tid, _| unknown.contains(tid));
         ids.truncate(NATIVES_A_BEAT_MAX);
         let ripe: Vec<(u32, Candidate)> =
             ids.iter().filter_map(|tid| self.ripe(*tid, now_ns)).collect();
@@ -142,4 +143,83 @@ impl Natives {
 
 fn start_ticks(tid: u32) -> Option<u64> {
     Some(Stat::read(tid)?.start_ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use config::LogLevel;
+
+    use super::*;
+    use crate::cpu::CpuSampler;
+    use crate::event::{Event, Inbox};
+    use crate::fake::{events, shared_with_tids};
+    use crate::log::Log;
+
+    /// Longer than any look takes, however busy the machine.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn registry() -> (Arc<Registry>, Arc<Inbox>) {
+        let inbox = Arc::new(Inbox::default());
+        let cpu = CpuSampler::new(None, Duration::ZERO, 0, Log::new(LogLevel::Off, None));
+        let registry = Registry::new(shared_with_tids(4096, 2), Arc::clone(&inbox), cpu);
+        (Arc::new(registry), inbox)
+    }
+
+    /// Ticks until something holds.
+    fn tick_until(natives: &mut Natives, mut holds: impl FnMut() -> bool) {
+        let start = std::time::Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < LIMIT, "it never holds");
+            natives.tick();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn threads_are_found_and_ours_are_not() {
+        let (registry, inbox) = registry();
+        let mut natives = Natives::new(Arc::clone(&registry));
+        let (tell, told) = mpsc::channel();
+        let body = |tell: mpsc::Sender<u32>, ended: mpsc::Receiver<()>| {
+            move || {
+                tell.send(thread::own_id()).expect("somebody listens");
+                let _closed = ended.recv();
+            }
+        };
+        let (end, ended) = mpsc::channel();
+        let (end_own, ended_own) = mpsc::channel();
+        let name = ".NET Server GC".to_owned();
+        let theirs = std::thread::Builder::new().name(name).spawn(body(tell.clone(), ended));
+        let tid = told.recv().expect("an id");
+        thread::spawn("ours", body(tell, ended_own)).expect("a thread");
+        let own = told.recv().expect("an id");
+        natives.tick();
+        assert!(!registry.is_tracked(tid), "nothing is tracked before it has begun");
+        registry.begin(true);
+        tick_until(&mut natives, || registry.is_tracked(tid));
+        assert!(!registry.is_tracked(own));
+        let heard = events(&inbox);
+        let thread = heard.iter().find_map(|event| match event {
+            Event::Started { thread, tid: started } if *started == tid => Some(*thread),
+            _ => None,
+        });
+        let thread = thread.expect("started");
+        assert!(heard.iter().any(|event| matches!(
+            event,
+            Event::Classed { thread: classed, class: ThreadClass::ServerGc } if *classed == thread
+        )));
+        assert!(heard.iter().any(|event| matches!(
+            event,
+            Event::Named { thread: named, name } if *named == thread && name == ".NET Server GC"
+        )));
+        drop(end);
+        theirs.expect("a thread").join().expect("no panic");
+        tick_until(&mut natives, || !registry.is_tracked(tid));
+        registry.stop();
+        assert!(!registry.tracks_natives());
+        drop(end_own);
+    }
 }

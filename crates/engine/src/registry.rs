@@ -384,10 +384,12 @@ impl Registry {
         let process_ns = clock::process_cpu_ns();
         let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
-        if !threads.stopped {
-            self.charge_lagging(&threads);
-            self.charge_unseen(&mut threads, process_ns, &ids);
+        if threads.stopped {
+            // Nobody is tracked any more: what the program still does is nobody's.
+            return self.charge_unseen(&mut threads, process_ns, &[]);
         }
+        self.charge_lagging(&threads);
+        self.charge_unseen(&mut threads, process_ns, &ids);
     }
 
     fn charge_lagging(&self, threads: &Threads) {

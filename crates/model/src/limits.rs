@@ -20,7 +20,7 @@ pub const THREAD_NAME_BYTES_MAX: usize = 128;
 /// nanoseconds: the start of a thread takes some 100 µs. More was done for somebody else.
 pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
 /// Threads that the runtime doesn't tell of which are taken in at one look.
-pub const NATIVES_A_BEAT_MAX: usize = 256;
+pub const NATIVES_A_BEAT_MAX: usize = 4096;
 /// How much longer the pause after a look for such threads is than the look took: a thousandth of
 /// one processor at most, however many threads there are.
 pub const NATIVES_PAUSE: u64 = 1000;

@@ -6,16 +6,16 @@ namespace Corprof.TestApps;
 static unsafe class NativeWork
 {
     /// <summary>
-    /// One thread for so many seconds of CPU time, and beside it as many short ones after each
-    /// other, of a few milliseconds each.
+    /// "burn": one thread for so many seconds of CPU time, and beside it as many short ones after
+    /// each other, of a few milliseconds each. "idle": so many threads that sleep.
     /// </summary>
-    public static void Burn(string path, double seconds, int shortThreads, Truth truth)
+    public static void Run(string path, string function, double seconds, int threads, Truth truth)
     {
         var library = NativeLibrary.Load(path);
-        var burn = (delegate* unmanaged<double, int, long*, void>)
-            NativeLibrary.GetExport(library, "burn");
+        var run = (delegate* unmanaged<double, int, long*, void>)
+            NativeLibrary.GetExport(library, function);
         var answer = stackalloc long[3];
-        burn(seconds, shortThreads, answer);
+        run(seconds, threads, answer);
         truth.Add("native_tid", answer[0]).Add("native_cpu_ns", answer[1]);
         truth.Add("short_cpu_ns", answer[2]);
     }

@@ -8,7 +8,7 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --gc,
-/// --jit, --exceptions and --native LIBRARY. Tells what the kernel counted for the process, and for
+/// --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N). Tells what the kernel counted for the process, and for
 /// each thread by its name.
 /// </summary>
 static class Whole
@@ -23,6 +23,7 @@ static class Whole
             arguments.Has("gc") ? Garbage.Allocate
             : arguments.Has("jit") ? Compilation.Compile
             : arguments.Has("exceptions") ? Throwing.Throw
+            : arguments.Has("rest") ? continues => Thread.Sleep(TimeSpan.FromSeconds(seconds))
             : continues => { };
         var watch = Stopwatch.StartNew();
         bool Continues() => watch.Elapsed.TotalSeconds < seconds;
@@ -32,7 +33,13 @@ static class Whole
             threads.Add(new Thread(() => work(Continues)) { Name = "work-" + i });
         threads.ForEach(thread => thread.Start());
         if (arguments.Has("native"))
-            NativeWork.Burn(arguments.Text("native"), seconds, arguments.Int("short", 0), truth);
+        {
+            var path = arguments.Text("native");
+            var (function, count) = arguments.Has("idle")
+                ? ("idle", arguments.Int("idle", 0))
+                : ("burn", arguments.Int("short", 0));
+            NativeWork.Run(path, function, seconds, count, truth);
+        }
         threads.ForEach(thread => thread.Join());
         // Threads that work in the background, such as the JIT's, are to be idle at the end: what
         // is told is then what there was.

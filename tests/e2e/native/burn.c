@@ -38,6 +38,25 @@ static void *burn_thread(void *argument) {
     return 0;
 }
 
+static void *idle_thread(void *argument) {
+    usleep(*(int *)argument);
+    return 0;
+}
+
+/* So many threads that do nothing for so long. */
+void idle(double seconds, int threads, long *answer) {
+    int micros = (int)(seconds * 1e6);
+    pthread_t all[threads];
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 * 1024);
+    for (int i = 0; i < threads; i++)
+        pthread_create(&all[i], &attributes, idle_thread, &micros);
+    for (int i = 0; i < threads; i++)
+        pthread_join(all[i], 0);
+    answer[0] = answer[1] = answer[2] = 0;
+}
+
 /* One long thread; short ones in turn beside it. Answers: id and CPU time of the long one, CPU time
    of the short ones. */
 void burn(double seconds, int short_threads, long *answer) {

@@ -319,3 +319,62 @@ fn another_thread_of_the_same_id_is_not_the_same() {
     let mut life = Life { start_ticks, cpu_ns: 0 };
     assert!(!life.goes_on(NOBODY), "nobody has that id");
 }
+
+#[test]
+fn what_a_thread_used_without_a_sample_is_charged() {
+    let registry = native_registry();
+    registry.begin(true);
+    let (tid, end, handle) = worker(2 * NATIVE_LAG_NS_MAX);
+    registry.adopt(native(tid, ThreadClass::Native));
+    let tracked = registry.tracked_count();
+    assert_eq!(tracked, 1);
+    let before = unsampled(&registry, Some(()));
+    while clock::thread_cpu_ns(tid).is_some_and(|now| now < 2 * NATIVE_LAG_NS_MAX) {
+        std::thread::yield_now();
+    }
+    registry.settle();
+    let lagging = unsampled(&registry, Some(()));
+    assert!(before + lagging >= 2 * NATIVE_LAG_NS_MAX, "{before} and {lagging}");
+    assert!(before + lagging <= clock::thread_cpu_ns(tid).expect("it lives"));
+    registry.settle();
+    assert_eq!(unsampled(&registry, Some(())), 0, "once");
+    drop(end);
+    handle.join().expect("no panic");
+}
+
+#[test]
+fn threads_that_nobody_saw_are_charged_to_nobody() {
+    const WORK_NS: u64 = 100_000_000;
+    let registry = native_registry();
+    registry.begin(true);
+    let (tid, end, handle) = worker(WORK_NS);
+    drop(end);
+    handle.join().expect("no panic");
+    while clock::thread_cpu_ns(tid).is_some() {
+        std::thread::yield_now();
+    }
+    registry.settle();
+    // Other tests' threads end at the same time.
+    assert!(unsampled(&registry, None) >= WORK_NS);
+}
+
+/// A thread that computes for so long, and then sleeps until told otherwise.
+fn worker(cpu_ns: u64) -> (u32, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let handle = std::thread::spawn(move || {
+        tell.send(thread::own_id()).expect("somebody listens");
+        work(cpu_ns);
+        let _closed = ended.recv();
+    });
+    (told.recv().expect("an id"), end, handle)
+}
+
+/// What was charged without a sample, to a thread or to nobody.
+fn unsampled(registry: &Registry, whose: Option<()>) -> u64 {
+    let charged = events(&registry.inbox).into_iter().map(|event| match event {
+        Event::Unsampled { thread, cpu_ns } if thread.map(|_| ()) == whose => cpu_ns,
+        _ => 0,
+    });
+    charged.sum()
+}
