@@ -28,7 +28,9 @@
 use std::sync::Arc;
 
 use model::ThreadClass;
-use model::limits::{NATIVES_A_BEAT_MAX, NATIVES_DISTANCE_NS_MAX, NATIVES_PAUSE};
+use model::limits::{
+    NATIVES_A_BEAT_MAX, NATIVES_BURST_NS_MAX, NATIVES_DISTANCE_NS_MAX, NATIVES_PAUSE,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sys::proc::{Stat, thread_count, thread_ids, thread_name};
 use sys::stacks::stacks_of;
@@ -59,13 +61,36 @@ pub struct Natives {
     candidates: FxHashMap<u32, Candidate>,
     next_ns: u64,
     looks: u32,
+    budget: Budget,
+}
+
+/// What looking may cost: a little at once, and a small share of a processor in the long run,
+/// however many threads there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    /// CPU nanoseconds that were spent and have not been waited for yet.
+    debt_ns: u64,
+    /// When that was so.
+    time_ns: u64,
+}
+
+impl Budget {
+    /// How long to pause after a look that began then and took so long.
+    fn pause_ns(&mut self, time_ns: u64, took_ns: u64) -> u64 {
+        let earned_ns = time_ns.saturating_sub(self.time_ns) / NATIVES_PAUSE;
+        self.debt_ns = self.debt_ns.saturating_sub(earned_ns).saturating_add(took_ns);
+        self.time_ns = time_ns;
+        let over_ns = self.debt_ns.saturating_sub(NATIVES_BURST_NS_MAX);
+        over_ns.saturating_mul(NATIVES_PAUSE).clamp(BEAT_NS, NATIVES_DISTANCE_NS_MAX)
+    }
 }
 
 impl Natives {
     /// A finder that tells the registry.
     #[must_use]
     pub fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, candidates: FxHashMap::default(), next_ns: 0, looks: LOOKS_MAX }
+        let (candidates, budget) = (FxHashMap::default(), Budget::default());
+        Self { registry, candidates, next_ns: 0, looks: LOOKS_MAX, budget }
     }
 
     /// Looks for threads that have come or gone, if it is time to.
@@ -81,8 +106,7 @@ impl Natives {
             self.look(start_ns);
         }
         let took_ns = clock::own_cpu_ns().saturating_sub(start_cpu_ns);
-        let pause_ns = took_ns.saturating_mul(NATIVES_PAUSE);
-        self.next_ns = start_ns.saturating_add(pause_ns.clamp(BEAT_NS, NATIVES_DISTANCE_NS_MAX));
+        self.next_ns = start_ns.saturating_add(self.budget.pause_ns(start_ns, took_ns));
     }
 
     /// Charges all CPU time up to now that no sample will carry.
@@ -175,6 +199,24 @@ mod tests {
             assert!(start.elapsed() < LIMIT, "it never holds");
             natives.tick();
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn looks_cost_little_in_the_long_run() {
+        for took_ns in [10_000, 1_000_000, 30_000_000] {
+            let mut budget = Budget::default();
+            let (mut time_ns, mut spent_ns) = (5_000_000_000_u64, 0_u64);
+            let start_ns = time_ns;
+            assert_eq!(budget.pause_ns(time_ns, 100_000), BEAT_NS, "the first ones are free");
+            for _ in 0..1000 {
+                time_ns += budget.pause_ns(time_ns, took_ns);
+                spent_ns += took_ns;
+            }
+            let least = spent_ns.saturating_sub(NATIVES_BURST_NS_MAX + took_ns) * NATIVES_PAUSE;
+            let longest_ns = 1000 * NATIVES_DISTANCE_NS_MAX;
+            assert!(time_ns - start_ns >= least.min(longest_ns * 9 / 10), "{took_ns}");
+            assert!(time_ns - start_ns <= longest_ns);
         }
     }
 

@@ -21,9 +21,12 @@ pub const THREAD_NAME_BYTES_MAX: usize = 128;
 pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
 /// Threads that the runtime doesn't tell of which are taken in at one look.
 pub const NATIVES_A_BEAT_MAX: usize = 4096;
-/// How much longer the pause after a look for such threads is than the look took: a thousandth of
-/// one processor at most, however many threads there are.
+/// How much longer the pauses between looks for such threads are than the looks take: a thousandth
+/// of one processor at most, however many threads there are.
 pub const NATIVES_PAUSE: u64 = 1000;
+/// What looks may cost before pauses get longer for it, in nanoseconds of CPU time: some dozen
+/// looks, so that those in a program's first second find its threads soon.
+pub const NATIVES_BURST_NS_MAX: u64 = 10_000_000;
 /// Longest pause between two looks for such threads, in nanoseconds.
 pub const NATIVES_DISTANCE_NS_MAX: u64 = 10_000_000_000;
 /// CPU time that a thread which the runtime doesn't tell of may have used since its last sample, in
