@@ -96,7 +96,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (names, pace) = parse(arguments)?;
     let rig = Rig::set_up()?;
     say("building the agent and the command line");
-    let product = product::build(&rig)?;
+    // The rig stands in cargo's target folder, wherever that is.
+    let product = product::build(rig.root().parent().context("the rig stands nowhere")?)?;
     let mut failed = Vec::new();
     for workload in WORKLOADS.iter().filter(|workload| names.contains(&workload.name)) {
         if let Err(error) = show(workload, pace, &rig, &product) {

@@ -1,9 +1,12 @@
 //! The tasks of the repository.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod build;
 mod closure;
 mod demo;
 mod interleave;
+mod managed;
 mod product;
 mod setup;
 mod test;
@@ -17,6 +20,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  bench [--rounds N] [spans|web]...
+           what the profiler costs, as ratios of runs that alternate
+  build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
@@ -32,6 +38,8 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("bench") => bench::run(&arguments[1..]),
+        Some("build") => build::run(&arguments[1..]),
         Some("loom") => interleave::run(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),

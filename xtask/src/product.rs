@@ -1,12 +1,11 @@
-//! What users get, built for release: the agent and the command line.
+//! What users get, built for release: the agent, its managed part, and the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use rig::Rig;
 
-use crate::workspace;
+use crate::{managed, workspace};
 
 /// The built files.
 #[derive(Clone, Debug)]
@@ -15,18 +14,20 @@ pub struct Product {
     pub agent: PathBuf,
     /// `corprof`.
     pub corprof: PathBuf,
+    /// `Corprof.Spans.dll`.
+    pub spans: PathBuf,
 }
 
-/// Builds both; cargo shows its own progress.
+/// Builds all into cargo's target folder; cargo and the rig show their own progress.
 ///
 /// # Errors
-/// If they do not build.
-pub fn build(rig: &Rig) -> Result<Product> {
+/// If something does not build.
+pub fn build(target: &Path) -> Result<Product> {
     cargo(&["build", "--release", "--package", "agent", "--package", "cli"])?;
-    // The rig stands in cargo's target folder, wherever that is.
-    let target = rig.root().parent().context("the rig stands nowhere")?;
     let folder = target.join("release");
-    let product = Product { agent: folder.join("libcorprof.so"), corprof: folder.join("corprof") };
+    let spans = managed::build(&folder)?;
+    let (agent, corprof) = (folder.join("libcorprof.so"), folder.join("corprof"));
+    let product = Product { agent, corprof, spans };
     for path in [&product.agent, &product.corprof] {
         ensure!(path.is_file(), "cargo has built no {}", path.display());
     }

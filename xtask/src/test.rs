@@ -37,7 +37,7 @@ const STEPS: [Step; 6] = [
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
     ("build the agent and the command line", |_| {
-        product::build(Rig::ensure()?)?;
+        product::build(&workspace::metadata()?.target_directory)?;
         Ok(())
     }),
     ("signal-closure of the built agent", |_| closure::run(&[])),

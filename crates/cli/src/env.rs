@@ -1,13 +1,14 @@
 //! `corprof env`: the variables to set, in the form of a shell, a Dockerfile or Kubernetes.
 
+use std::env::var;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use config::agent_variables;
 
-use crate::agent;
 use crate::args::EnvArgs;
 use crate::failure::{FAILED, Failure};
+use crate::{agent, spans, warn};
 
 /// Where images usually have the agent.
 const IMAGE_AGENT: &str = "/opt/corprof/libcorprof.so";
@@ -44,16 +45,13 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
         let value = if is_path { absolute(Path::new(value))? } else { value.clone() };
         variables.push((option.var, value));
     }
-    let agent = agent.display();
+    let hook = hook(args, &agent);
     let text = if args.docker {
-        format!("# The agent has to be there: COPY libcorprof.so {agent}\n{}", docker(&variables))
+        docker_comments(&agent, hook.as_deref()) + &docker(&variables, hook.as_deref())
     } else if args.k8s {
-        format!(
-            "# The image or a volume has to have the agent, libcorprof.so, as {agent}\n{}",
-            kubernetes(&variables)
-        )
+        kubernetes_comments(&agent, hook.as_deref()) + &kubernetes(&variables, hook.as_deref())
     } else {
-        shell(&variables)
+        shell(&variables, hook.as_deref())
     };
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -61,35 +59,89 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// The startup hook's path, if spans are wanted; here, where it can be seen, only if it is there.
+fn hook(args: &EnvArgs, agent: &Path) -> Option<String> {
+    let is_image = args.docker || args.k8s;
+    // What is set here says nothing of an image.
+    let variable = |name: &str| if is_image { None } else { var(name).ok() };
+    if !spans::are_wanted(&args.options, variable) {
+        return None;
+    }
+    let found = if is_image { Ok(agent.with_file_name(spans::HOOK)) } else { spans::find(agent) };
+    match found {
+        Ok(path) => Some(path.to_string_lossy().into_owned()),
+        Err(hint) => {
+            warn(hint);
+            None
+        }
+    }
+}
+
 /// The program may start in another folder.
 fn absolute(path: &Path) -> anyhow::Result<String> {
     Ok(std::path::absolute(path)?.to_string_lossy().into_owned())
 }
 
-fn shell(variables: &[(&str, String)]) -> String {
+fn shell(variables: &[(&str, String)], hook: Option<&str>) -> String {
     let line = |(name, value): &(&str, String)| {
         // Inside single quotes only the quote itself is special.
         format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
     };
-    variables.iter().map(line).collect()
+    let mut text: String = variables.iter().map(line).collect();
+    if let Some(hook) = hook {
+        // After those that are there already.
+        let (name, hook) = (spans::VARIABLE, hook.replace('\'', r"'\''"));
+        text.push_str(&format!("export {name}=\"${{{name}:+${name}:}}\"'{hook}'\n"));
+    }
+    text
 }
 
-fn docker(variables: &[(&str, String)]) -> String {
-    let pair = |(name, value): &(&str, String)| {
-        let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('$', r"\$");
-        format!("{name}=\"{value}\"")
-    };
-    let pairs: Vec<_> = variables.iter().map(pair).collect();
+fn docker_comments(agent: &Path, hook: Option<&str>) -> String {
+    let agent = agent.display();
+    let mut text = format!("# The agent has to be there: COPY libcorprof.so {agent}\n");
+    if let Some(hook) = hook {
+        text.push_str(&format!(
+            "# So has its startup hook, without which .NET would not start the program\n\
+             # (--spans false leaves it out): COPY {} {hook}\n",
+            spans::HOOK
+        ));
+    }
+    text
+}
+
+fn docker(variables: &[(&str, String)], hook: Option<&str>) -> String {
+    let quoted = |value: &str| value.replace('\\', r"\\").replace('"', "\\\"").replace('$', r"\$");
+    let pair = |(name, value): &(&str, String)| format!("{name}=\"{}\"", quoted(value));
+    let mut pairs: Vec<_> = variables.iter().map(pair).collect();
+    if let Some(hook) = hook {
+        // After those that the image has already.
+        let name = spans::VARIABLE;
+        pairs.push(format!("{name}=\"${{{name}:+${name}:}}{}\"", quoted(hook)));
+    }
     format!("ENV {}\n", pairs.join(" \\\n    "))
 }
 
-fn kubernetes(variables: &[(&str, String)]) -> String {
+fn kubernetes_comments(agent: &Path, hook: Option<&str>) -> String {
+    let agent = agent.display();
+    let mut text =
+        format!("# The image or a volume has to have the agent, libcorprof.so, as {agent}\n");
+    if let Some(hook) = hook {
+        text.push_str(&format!(
+            "# and its startup hook, without which .NET would not start the program, as\n\
+             # {hook} (--spans false leaves it out).\n"
+        ));
+    }
+    text
+}
+
+fn kubernetes(variables: &[(&str, String)], hook: Option<&str>) -> String {
     let entry = |(name, value): &(&str, String)| {
         // Doubled, a dollar in parentheses is no reference; a JSON string is a YAML string.
         let value = serde_json::Value::String(value.replace("$(", "$$("));
         format!("  - name: {name}\n    value: {value}\n")
     };
-    format!("env:\n{}", variables.iter().map(entry).collect::<String>())
+    let hook = hook.map(|hook| (spans::VARIABLE, hook.to_owned()));
+    format!("env:\n{}", variables.iter().chain(&hook).map(entry).collect::<String>())
 }
 
 #[cfg(test)]
@@ -99,10 +151,10 @@ mod tests {
     #[test]
     fn odd_values_stay_themselves() {
         let variables = [("A", r#"it's "$(x)" \ $y"#.to_owned())];
-        assert_eq!(shell(&variables), "export A='it'\\''s \"$(x)\" \\ $y'\n");
-        assert_eq!(docker(&variables), "ENV A=\"it's \\\"\\$(x)\\\" \\\\ \\$y\"\n");
+        assert_eq!(shell(&variables, None), "export A='it'\\''s \"$(x)\" \\ $y'\n");
+        assert_eq!(docker(&variables, None), "ENV A=\"it's \\\"\\$(x)\\\" \\\\ \\$y\"\n");
         assert_eq!(
-            kubernetes(&variables),
+            kubernetes(&variables, None),
             "env:\n  - name: A\n    value: \"it's \\\"$$(x)\\\" \\\\ $y\"\n"
         );
     }

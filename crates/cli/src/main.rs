@@ -19,6 +19,7 @@ mod plumbing;
 mod ranking;
 mod report;
 mod run;
+mod spans;
 mod table;
 mod top;
 mod units;

@@ -20,7 +20,7 @@ use crate::focus::Scope;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::{count, time};
-use crate::{agent, folder, missing, note, table, warn};
+use crate::{agent, folder, missing, note, spans, table, warn};
 
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
@@ -61,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         // The program may change its folder; ours is the one the path was typed in.
         command.env("CORPROF_LOG_FILE", std::path::absolute(file)?);
     }
+    let hint = add_spans(args, &agent, &mut command);
     let ended = match child::run(&mut command, args.time_limit) {
         Ok(ended) => ended,
         Err(failure) => {
@@ -71,7 +72,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
     };
     // The program's exit code is worth more than our troubles with its report.
-    let finished = finish(args, &folder, &before, &ended, &period);
+    let finished = finish(args, &folder, &before, &ended, &period, hint.as_deref());
     if is_fresh {
         folder::remove_empty(&folder);
     }
@@ -82,6 +83,22 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         warn(format!("{:#}", error.error));
     }
     Ok(ended.code)
+}
+
+/// Names the startup hook to .NET, if spans are wanted; gives what to say if it can't be had.
+fn add_spans(args: &RunArgs, agent: &Path, command: &mut Command) -> Option<String> {
+    if !spans::are_wanted(&args.options, |name| env::var(name).ok()) {
+        return None;
+    }
+    match spans::find(agent) {
+        Ok(hook) => {
+            if let Some(value) = spans::appended(env::var_os(spans::VARIABLE).as_deref(), &hook) {
+                command.env(spans::VARIABLE, value);
+            }
+            None
+        }
+        Err(hint) => Some(hint),
+    }
 }
 
 /// The folder for the profiles, and whether it was made for this run alone.
@@ -139,6 +156,7 @@ fn finish(
     before: &Before,
     ended: &Ended,
     period: &str,
+    hint: Option<&str>,
 ) -> Result<(), Failure> {
     let files = before
         .new_files(folder)
@@ -193,11 +211,17 @@ fn finish(
             }
             write_json(Path::new(target), folder, &loaded, &view, ended)
         }
-        None => write_tables(folder, &loaded, &view, &how),
+        None => write_tables(folder, &loaded, &view, &how, hint),
     }
 }
 
-fn write_tables(folder: &Path, loaded: &Loaded, view: &View, how: &str) -> Result<(), Failure> {
+fn write_tables(
+    folder: &Path,
+    loaded: &Loaded,
+    view: &View,
+    how: &str,
+    hint: Option<&str>,
+) -> Result<(), Failure> {
     let mut err = anstream::stderr().lock();
     let width = table::width(&std::io::stderr());
     writeln!(err, "\n{}\n", table::hanging("corprof: ", how, width))?;
@@ -205,6 +229,9 @@ fn write_tables(folder: &Path, loaded: &Loaded, view: &View, how: &str) -> Resul
     write!(err, "{}", report::numbers(loaded, view, width))?;
     let files = count(loaded.files.len(), "file");
     writeln!(err, "{:<9} {files} in {}", "profiles", shown(folder))?;
+    if let Some(hint) = hint {
+        writeln!(err, "{}", table::hanging(&format!("{:<9} ", "spans"), hint, width))?;
+    }
     Ok(())
 }
 

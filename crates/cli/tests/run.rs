@@ -58,6 +58,32 @@ fn the_program_sees_the_agent_and_our_options() {
 }
 
 #[test]
+fn the_startup_hook_is_named_if_it_is_there_after_the_programs_own() {
+    let dir = Dir::new();
+    let script = format!("echo \"$DOTNET_STARTUP_HOOKS\"; {}", leaves_profile(&dir, &[1]));
+    let hint = "spans     samples don't know their requests: there is no Corprof.Spans.dll";
+    let ran = dir.run_sh(&[], &script);
+    ran.check(0, &[hint]);
+    assert_eq!(ran.out, "\n");
+    dir.write("Corprof.Spans.dll", b"");
+    dir.run_sh(&[], &script).check(0, &[hint]);
+
+    let hook = dir.write("Corprof.Spans.dll", b"MZ and more").display().to_string();
+    let with = |flags: &[&str], present: &str| {
+        let arguments = [&["run"], flags, &["--", "sh", "-c", &script]].concat();
+        let mut command = dir.corprof(&arguments);
+        let ran = Ran::of(command.env("DOTNET_STARTUP_HOOKS", present).output().unwrap());
+        ran.check(0, &[]);
+        assert!(!ran.err.contains("know their requests"), "{}", ran.err);
+        ran.out
+    };
+    assert_eq!(with(&[], ""), format!("{hook}\n"));
+    assert_eq!(with(&[], "/a.dll:B"), format!("/a.dll:B:{hook}\n"));
+    assert_eq!(with(&[], "/x/Corprof.Spans.dll"), "/x/Corprof.Spans.dll\n");
+    assert_eq!(with(&["--spans", "false"], "/a.dll"), "/a.dll\n");
+}
+
+#[test]
 fn files_come_as_often_as_somebody_said() {
     let dir = Dir::new();
     let script = "echo $CORPROF_UPLOAD_PERIOD";

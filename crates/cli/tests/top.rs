@@ -306,7 +306,7 @@ fn env_prints_what_run_would_set() {
     }
     dir.run(&["env", "--agent", "gone.so"]).check(1, &["the agent given by --agent can't be used"]);
     dir.run(&["env", "--k8s", "--agent", "a.so"]).check(1, &["needs an absolute path"]);
-    let docker = dir.run(&["env", "--docker"]);
+    let docker = dir.run(&["env", "--docker", "--spans", "false"]);
     let head = "# The agent has to be there: COPY libcorprof.so /opt/corprof/libcorprof.so\n\
                 ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n";
     assert!(docker.out.starts_with(head), "{}", docker.out);
@@ -322,6 +322,54 @@ fn env_prints_what_run_would_set() {
     let ran = dir.corprof(&["env"]).env("CORPROF_AGENT", "gone.so").output().unwrap();
     Ran::of(ran).check(1, &["the agent given by CORPROF_AGENT can't be used"]);
     dir.run(&["env", "--docker", "--k8s"]).check(2, &["cannot be used with"]);
+}
+
+#[test]
+fn env_names_the_startup_hook_where_it_is() {
+    let dir = Dir::new();
+    let value = "export DOTNET_STARTUP_HOOKS=";
+    let ran = dir.run(&["env"]);
+    // .NET would not start a program for which it can't find the file.
+    ran.check(0, &["warning: samples don't know their requests: there is no Corprof.Spans.dll"]);
+    assert!(!ran.out.contains(value), "{}", ran.out);
+
+    let hook = dir.write("Corprof.Spans.dll", b"MZ and more");
+    let ran = dir.run(&["env"]);
+    let line = format!(
+        "{value}\"${{DOTNET_STARTUP_HOOKS:+$DOTNET_STARTUP_HOOKS:}}\"'{}'\n",
+        hook.display()
+    );
+    assert!(ran.err.is_empty() && ran.out.ends_with(&line), "{ran:?}");
+    for (present, expected) in [("", ""), ("/a.dll", "/a.dll:")] {
+        let script = format!("{}echo $DOTNET_STARTUP_HOOKS", ran.out);
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &script]).env("DOTNET_STARTUP_HOOKS", present).output();
+        let value = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_eq!(value, format!("{expected}{}\n", hook.display()));
+    }
+    let ran = dir.run(&["env", "--spans", "no"]);
+    assert!(ran.err.is_empty() && !ran.out.contains(value), "{ran:?}");
+    assert!(ran.out.contains("export CORPROF_SPANS='no'\n"), "{ran:?}");
+    let ran = dir.corprof(&["env"]).env("CORPROF_SPANS", "0").output().unwrap();
+    assert!(!Ran::of(ran).out.contains(value));
+}
+
+#[test]
+fn images_have_to_have_the_startup_hook() {
+    let dir = Dir::new();
+    let docker = dir.run(&["env", "--docker"]).out;
+    assert!(docker.contains("COPY Corprof.Spans.dll /opt/corprof/Corprof.Spans.dll\n"), "{docker}");
+    let value = "DOTNET_STARTUP_HOOKS=\"${DOTNET_STARTUP_HOOKS:+$DOTNET_STARTUP_HOOKS:}\
+                 /opt/corprof/Corprof.Spans.dll\"\n";
+    assert!(docker.ends_with(value), "{docker}");
+    let k8s = dir.run(&["env", "--k8s", "--agent", "/x/libcorprof.so"]).out;
+    assert!(k8s.contains("\n# /x/Corprof.Spans.dll (--spans false leaves it out).\n"), "{k8s}");
+    let value = "  - name: DOTNET_STARTUP_HOOKS\n    value: \"/x/Corprof.Spans.dll\"\n";
+    assert!(k8s.ends_with(value), "{k8s}");
+    for form in ["--docker", "--k8s"] {
+        let without = dir.run(&["env", form, "--spans", "off"]).out;
+        assert!(!without.contains("Corprof.Spans.dll"), "{without}");
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
 use crate::waits;
 
+/// Different values that may wait for a thread's next sample.
+const EARLY_MAX: usize = 16;
 /// The frame of time that no sample tells about.
 const UNSAMPLED: &str = "[unsampled]";
 
@@ -70,7 +72,7 @@ struct Account {
     /// Where it was last blocked.
     blocked: Option<Place>,
     /// Values that wait for its next sample: delays, and what came before its first one.
-    early: Vec<(ThreadState, Values)>,
+    early: Vec<Early>,
     /// Nanoseconds that it was late to come out of a wait that is not known yet.
     late_ns: u64,
     /// Whether the registry has told of it. An account that a sample made, and that nobody tells
@@ -78,12 +80,27 @@ struct Account {
     started: bool,
 }
 
+/// Values that wait for a sample.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    state: ThreadState,
+    /// The request that they belong to; `None` for the sample's.
+    context: Option<SpanContext>,
+    values: Values,
+}
+
 impl Account {
     /// Keeps values for the next sample.
-    fn put_off(&mut self, state: ThreadState, values: Values) {
-        match self.early.iter_mut().find(|(early, _)| *early == state) {
-            Some((_, sum)) => sum.add(values),
-            None => self.early.push((state, values)),
+    fn put_off(&mut self, state: ThreadState, context: Option<SpanContext>, values: Values) {
+        let is_full = self.early.len() >= EARLY_MAX;
+        let is_same = |early: &Early| early.state == state && early.context == context;
+        // A thread that is delayed in one request after another, and sampled in none, is charged
+        // with the rest in the last.
+        let position = self.early.iter().position(is_same);
+        let position = position.or_else(|| is_full.then_some(EARLY_MAX - 1));
+        match position.and_then(|position| self.early.get_mut(position)) {
+            Some(early) => early.values.add(values),
+            None => self.early.push(Early { state, context, values }),
         }
     }
 }
@@ -171,11 +188,36 @@ impl Accounts {
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
-        account.ran = Some(place);
+        let last = account.ran.replace(place);
         let payer = Payer { thread: account.key, context };
         let early = std::mem::take(&mut account.early);
-        for (state, values) in early.into_iter().chain([(ThreadState::Running, values)]) {
-            self.add(payer, id, state, values);
+        if early.iter().any(|early| early.context.is_some_and(|other| other != context)) {
+            let blocked = account.blocked.clone();
+            self.add_early(payer, id, early, [last, blocked]);
+        } else {
+            early.iter().for_each(|early| self.add(payer, id, early.state, early.values));
+        }
+        self.add(payer, id, ThreadState::Running, values);
+    }
+
+    /// Charges what waited for a sample that is of another request: to where the thread was last
+    /// seen in the right one. If it was seen nowhere in it, no stack is right.
+    fn add_early(
+        &mut self,
+        payer: Payer,
+        id: StackId,
+        early: Vec<Early>,
+        mut places: [Option<Place>; 2],
+    ) {
+        for Early { state, context, values } in early {
+            let context = context.unwrap_or(payer.context);
+            let mut stack = Some(id);
+            if context != payer.context {
+                let known = places.iter_mut().flatten().find(|place| place.context == context);
+                stack = known.map(|place| self.place_id(place));
+            }
+            let stack = stack.unwrap_or_else(|| self.aggregate.stack([self.unsampled]));
+            self.add(Payer { context, ..payer }, stack, state, values);
         }
     }
 
@@ -241,7 +283,10 @@ impl Accounts {
             Event::Ended { thread } => self.ended(thread),
             Event::Blocked { thread, stack } => self.blocked(thread, stack),
             Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
-            Event::Delayed { thread, wall_ns } => self.delayed(thread, wall_ns),
+            Event::WaitedUnseen { thread, wall_ns, context } => {
+                self.waited_unseen(thread, wall_ns, context);
+            }
+            Event::Delayed { thread, wall_ns, context } => self.delayed(thread, wall_ns, context),
             Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
             Event::Endpoint { number, name } => self.requests.name(number, name),
@@ -340,10 +385,10 @@ impl Accounts {
     }
 
     /// A delay is charged to what the thread did next: its next sample.
-    fn delayed(&mut self, thread: ThreadRef, wall_ns: u64) {
+    fn delayed(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
-            Some(account) => account.put_off(ThreadState::Runnable, values),
+            Some(account) => account.put_off(ThreadState::Runnable, Some(context), values),
             None => self.add_unsampled(NOBODY, ThreadState::Runnable, values),
         }
     }
@@ -396,6 +441,25 @@ impl Accounts {
         }
     }
 
+    /// Charges a wait that nobody saw to a place of its request: where the thread was last blocked,
+    /// else where it last computed. If it was seen in that request nowhere, no stack is right.
+    fn waited_unseen(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
+        let values = Values { wall_ns, ..Values::default() };
+        let Some(account) = self.threads.get(&thread) else {
+            return self.add_unsampled(NOBODY, ThreadState::Waiting, values);
+        };
+        let (payer, class) = (Payer { thread: account.key, context }, account.class);
+        let is_in = |place: &&Place| place.context == context;
+        if account.blocked.as_ref().is_some_and(|place| is_in(&place)) {
+            return self.charge_blocked(thread, wall_ns);
+        }
+        let stack = match account.ran.clone().filter(|place| is_in(&place)) {
+            Some(mut place) => self.place_id(&mut place),
+            None => self.unsampled_stack(class),
+        };
+        self.add(payer, stack, ThreadState::Waiting, values);
+    }
+
     /// Charges the place where a thread last computed; before there is one, the value waits for it.
     fn charge_ran(&mut self, thread: ThreadRef, state: ThreadState, values: Values) {
         if values == Values::default() {
@@ -414,7 +478,7 @@ impl Accounts {
                 }
                 self.add(payer, id, state, values);
             }
-            None => account.put_off(state, values),
+            None => account.put_off(state, None, values),
         }
     }
 
@@ -427,16 +491,15 @@ impl Accounts {
 
     fn settle_early(&mut self, account: &mut Account) {
         self.settle_late(account);
-        for (state, values) in std::mem::take(&mut account.early) {
-            // What it did last is likely what it was delayed in.
-            match account.ran.as_mut().or(account.blocked.as_mut()) {
-                Some(place) => {
-                    let id = self.place_id(place);
-                    let payer = Payer { thread: account.key, context: place.context };
-                    self.add(payer, id, state, values);
-                }
-                None => self.add_unsampled((account.key, account.class), state, values),
-            }
+        for Early { state, context, values } in std::mem::take(&mut account.early) {
+            // What it did last is likely what it was delayed in, if that was in the same request.
+            let is_right = |place: &&mut Place| context.is_none_or(|other| place.context == other);
+            let mut places = account.ran.iter_mut().chain(&mut account.blocked);
+            let (stack, context) = match places.find(is_right) {
+                Some(place) => (self.place_id(place), place.context),
+                None => (self.unsampled_stack(account.class), context.unwrap_or_default()),
+            };
+            self.add(Payer { thread: account.key, context }, stack, state, values);
         }
     }
 
@@ -456,9 +519,13 @@ impl Accounts {
         state: ThreadState,
         values: Values,
     ) {
-        let root = class.root().map(|name| self.aggregate.synthetic_frame(name));
-        let stack = self.aggregate.stack([self.unsampled].into_iter().chain(root));
+        let stack = self.unsampled_stack(class);
         self.add(Payer::only(thread), stack, state, values);
+    }
+
+    fn unsampled_stack(&mut self, class: ThreadClass) -> StackId {
+        let root = class.root().map(|name| self.aggregate.synthetic_frame(name));
+        self.aggregate.stack([self.unsampled].into_iter().chain(root))
     }
 
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {

@@ -96,12 +96,23 @@ pub enum Event {
         /// In nanoseconds.
         wall_ns: u64,
     },
+    /// A thread waited so long in a request, and was seen running before and after.
+    WaitedUnseen {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+        /// The request; none between two.
+        context: SpanContext,
+    },
     /// A thread was ready so long while others had the processors.
     Delayed {
         /// Which.
         thread: ThreadRef,
         /// In nanoseconds.
         wall_ns: u64,
+        /// The request it worked for.
+        context: SpanContext,
     },
     /// A thread was late so long to come out of the wait that it was last found in, or of the next
     /// one if it has not been found in any.

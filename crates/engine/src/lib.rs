@@ -2,10 +2,11 @@
 //!
 //! In the order of the data: `registry` (threads; `natives` finds those that the runtime doesn't
 //! tell of, `balance` what all of them must add up to) → `cpu`, `wall` (samplers; `ticker` is their
-//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays) → `event` and the
-//! signal crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint),
-//! `symbolizer` (names, by `methods`) → `output`. `spans` is what tracers call. `profiler` puts
-//! them together. What is asked of the runtime is the trait in `runtime`.
+//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `watched` requests
+//! from each other) → `event` and the signal crate's ring → `collector` → `accounts` (who is
+//! charged; `requests`: for which endpoint), `symbolizer` (names, by `methods`) → `output`. `spans`
+//! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
+//! in `runtime`.
 
 mod accounts;
 mod balance;
@@ -32,6 +33,7 @@ mod symbolizer;
 mod ticker;
 mod waits;
 mod wall;
+mod watched;
 
 pub use event::{Event, Inbox};
 pub use log::Log;

@@ -1,11 +1,12 @@
 //! What the profiler says in the host: few lines, each complete in itself.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use config::LogLevel as Level;
 
@@ -81,8 +82,39 @@ impl LogFile {
     }
 }
 
-/// Writes to standard error. If nobody listens there, that is no reason to disturb the host.
+/// Writes to standard error. If nobody listens there, that is no reason to disturb the host, nor to
+/// wait: a parent that never reads leaves a full pipe. How many lines found no room is said before
+/// the next one that does.
 fn say(line: &str) {
-    // Nor is it a reason to wait: a parent that never reads leaves a full pipe.
-    sys::stderr::say(line.as_bytes());
+    static UNSAID: AtomicU64 = AtomicU64::new(0);
+    let unsaid = UNSAID.swap(0, Ordering::Relaxed);
+    let said = sys::stderr::say(after_unsaid(unsaid, line).as_bytes());
+    if !said {
+        UNSAID.fetch_add(unsaid.saturating_add(1), Ordering::Relaxed);
+    }
+}
+
+/// A line, after one that tells of those that could not be said.
+fn after_unsaid(unsaid: u64, line: &str) -> Cow<'_, str> {
+    match unsaid {
+        0 => line.into(),
+        1 => format!("corprof: warning: a line before this one found no room here\n{line}").into(),
+        n => {
+            format!("corprof: warning: {n} lines before this one found no room here\n{line}").into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::after_unsaid;
+
+    #[test]
+    fn what_could_not_be_said_is_told_with_the_next_line() {
+        assert_eq!(after_unsaid(0, "line\n"), "line\n");
+        for (unsaid, words) in [(1, "a line before this one"), (7, "7 lines before this one")] {
+            let text = after_unsaid(unsaid, "line\n");
+            assert!(text.contains(words) && text.ends_with("\nline\n"), "{text}");
+        }
+    }
 }

@@ -14,13 +14,13 @@
 //!   microseconds after a fault, until the runtime's handler has moved on to the thread's normal
 //!   stack. The small room is a danger to managed threads, for which a fault is a null reference
 //!   and daily business. These threads run no managed code: a fault in one is the end of the
-//!   process anyhow. (The finalizer's and the JIT's threads run managed code, and are managed
-//!   threads, which see to their room themselves.)
-//! - A thread of a library has a stack of a normal size, of which the signal takes some 4 KiB. If it
-//!   has an alternate stack, then for faults, and the same holds.
-//! - But a language's runtime may use stacks of a few KiB and count on handlers to leave them alone.
-//!   Go's does. Where it is (`sys::disposition::has_small_stacks`), threads of libraries get no
-//!   signal; their time is charged all the same, without stacks.
+//!   process anyhow. (The finalizer's and the JIT's are managed threads, which see to their room
+//!   themselves.)
+//! - A thread of a library has a stack of a normal size, of which the signal takes some 4 KiB. If
+//!   it has an alternate stack, then for faults, and the same holds.
+//! - But a language's runtime may use stacks of a few KiB and count on handlers to leave them
+//!   alone. Go's does. Where it is (`sys::disposition::has_small_stacks`), threads of libraries get
+//!   no signal; their time is charged all the same, without stacks.
 //!
 //! A thread that has blocked the signal is in no danger, and gives no samples: its time goes to
 //! `[unsampled]` with each profile.

@@ -6,10 +6,12 @@
 //! is not touched here. For the wait:
 //!
 //! - The clock has not moved: the thread has not run, so its stack is what it was. Nothing to do.
+//! - It ran at the last visit, and is blocked now: the wait is charged to where it is.
 //! - It has run, and is blocked again: the wait is charged half to the stack it was blocked at and
 //!   half to the one it is blocked at now, since the change lay somewhere between. Over many
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
-//!   the wait late (or one tick).
+//!   the wait late (or one tick). Unless a tracer wrote the thread's context: visits then come soon
+//!   after a change, and ask [`crate::watched`] when that was.
 //! - It is running: the wait was at the stack it was last blocked at.
 //!
 //! A delay ([`crate::delays`]) is charged to the thread's next sample, since it was late to do what
@@ -26,15 +28,17 @@ use std::sync::Arc;
 use model::Loss;
 use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
 use rustc_hash::FxHashMap;
+use signal::context::SpanContext;
 use signal::handler::Shared;
-use signal::record::ThreadRef;
+use signal::record::{Record, ThreadRef};
 use sys::clock;
 use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
-use crate::event::{Event, Inbox};
+use crate::event::{BlockedStack, Event, Inbox};
 use crate::registry::Registry;
+use crate::watched::{Shares, Watched};
 
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
@@ -107,6 +111,10 @@ struct WallThread {
     moves: u32,
     /// Delays that wait for a sample to be charged to.
     delayed_ns: u64,
+    /// Which request it works for.
+    watched: Watched,
+    /// Which it worked for where it was last blocked.
+    place_context: SpanContext,
 }
 
 /// The wall sampler.
@@ -176,6 +184,8 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             delayed_ns: 0,
+            watched: Watched::default(),
+            place_context: SpanContext::default(),
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
@@ -185,7 +195,12 @@ impl<K: Kernel> WallSampler<K> {
     /// A tracer writes a thread's context from now on: it is looked at more often while it has a
     /// span.
     pub fn trace(&mut self, thread: ThreadRef) {
-        self.traced.push(thread);
+        let record = self.shared.records.get(thread.index as usize);
+        if let (Some(record), Some(wall)) = (record, self.threads.get_mut(&thread)) {
+            // It has had no context since the last visit.
+            wall.watched.begin(record.context(), wall.time_ns);
+            self.traced.push(thread);
+        }
     }
 
     /// Accounts for a thread's time up to its end.
@@ -218,28 +233,35 @@ impl<K: Kernel> WallSampler<K> {
         self.visit_spans(now_ns);
     }
 
-    /// Visits threads that have a span, in turn: a request may be over before its thread is due.
-    /// Those that were visited since `begin_ns` are passed over.
+    /// Visits threads that have a span, or had one at their last visit, in turn: a request may be
+    /// over before its thread is due. Those that were visited since `begin_ns` are passed over.
     fn visit_spans(&mut self, begin_ns: u64) {
         let mut visited = 0;
+        // Where the next look begins, if this one leaves somebody out.
+        let mut next = None;
         for _ in 0..self.traced.len().min(SPAN_GLANCES_MAX) {
-            if visited >= self.beat.span_threads {
-                break;
+            let Some((thread, record)) = self.next_traced() else { continue };
+            let Some(wall) = self.threads.get_mut(&thread) else { continue };
+            let context = record.context();
+            let wants = wall.watched.glance(context, begin_ns) || context.has_span();
+            if !wants || wall.time_ns >= begin_ns || visited >= self.beat.span_threads {
+                continue;
             }
-            let Some(thread) = self.next_traced() else { continue };
-            let Some(mut wall) = self.threads.remove(&thread) else { continue };
-            if wall.time_ns < begin_ns {
-                visited = visited.saturating_add(1);
+            visited = visited.saturating_add(1);
+            if let Some(mut wall) = self.threads.remove(&thread) {
                 // It is visited when it is due all the same.
                 self.visit(thread, &mut wall);
+                self.threads.insert(thread, wall);
             }
-            self.threads.insert(thread, wall);
+            if visited == self.beat.span_threads {
+                next = Some(self.next_traced);
+            }
         }
+        self.next_traced = next.unwrap_or(self.next_traced);
     }
 
-    /// Glances at the next of the threads whose context is written: which it is, if it has a span.
-    /// One that has ended is taken off the list.
-    fn next_traced(&mut self) -> Option<ThreadRef> {
+    /// The next of the threads whose context is written. One that has ended is taken off the list.
+    fn next_traced(&mut self) -> Option<(ThreadRef, &'static Record)> {
         if self.next_traced >= self.traced.len() {
             self.next_traced = 0;
         }
@@ -250,7 +272,7 @@ impl<K: Kernel> WallSampler<K> {
             return None;
         }
         self.next_traced = self.next_traced.saturating_add(1);
-        record.context().has_span().then_some(thread)
+        Some((thread, record))
     }
 
     /// Charges all time up to now.
@@ -287,6 +309,7 @@ impl<K: Kernel> WallSampler<K> {
         // A thread that has just ended: its end is on its way, with the right clock.
         let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
         if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
+            self.shares(thread, wall, now_ns);
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
             let tick_ns = self.beat.tick_ns;
@@ -307,10 +330,24 @@ impl<K: Kernel> WallSampler<K> {
             Looked::Running | Looked::Blocked(_) => {}
         }
         wall.moves = 0;
+        let shares = self.shares(thread, wall, now_ns);
         let is_blocked = matches!(looked, Looked::Blocked(_));
-        let wait_ns = self.elapse(thread, wall, now_ns, cpu_ns, is_blocked);
-        self.charge(thread, wall, wait_ns, looked, now_ns);
+        let wait_ns = self.elapse(thread, wall, (now_ns, cpu_ns), is_blocked, &shares);
+        match looked {
+            Looked::Blocked(stack) => self.charge_to(thread, wall, wait_ns, &shares, stack),
+            Looked::Running | Looked::Moved | Looked::Unreadable => {
+                self.charge_unseen(thread, wall, wait_ns, &shares);
+            }
+        }
         soon_ns
+    }
+
+    /// Whom the time since the last visit belongs to.
+    fn shares(&self, thread: ThreadRef, wall: &mut WallThread, now_ns: u64) -> Shares {
+        let record = self.shared.records.get(thread.index as usize);
+        record.map_or_else(Shares::default, |record| {
+            wall.watched.visit(record.context(), wall.time_ns, now_ns)
+        })
     }
 
     /// Moves a thread's marks to now, and charges its delays. Returns how long it waited in
@@ -319,9 +356,9 @@ impl<K: Kernel> WallSampler<K> {
         &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
-        now_ns: u64,
-        cpu_ns: u64,
+        (now_ns, cpu_ns): (u64, u64),
         is_blocked: bool,
+        shares: &Shares,
     ) -> u64 {
         let run_ns = cpu_ns.saturating_sub(wall.cpu_ns);
         let passed = Passed {
@@ -342,36 +379,58 @@ impl<K: Kernel> WallSampler<K> {
         }
         if split.delay_ns > 0 {
             wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
-            self.inbox.post(Event::Delayed { thread, wall_ns: split.delay_ns });
+            let before_ns = shares.of_delay(split.delay_ns);
+            let after_ns = split.delay_ns.saturating_sub(before_ns);
+            for (context, wall_ns) in [(shares.before, before_ns), (shares.after, after_ns)] {
+                if wall_ns > 0 {
+                    self.inbox.post(Event::Delayed { thread, wall_ns, context });
+                }
+            }
         }
         split.wait_ns
     }
 
-    /// Charges a wait by where the thread is now.
-    fn charge(
+    /// Charges a wait of a thread that is not blocked now.
+    fn charge_unseen(
         &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
         wait_ns: u64,
-        looked: Looked,
-        now_ns: u64,
+        shares: &Shares,
     ) {
-        let Looked::Blocked(stack) = looked else {
+        // Between two requests it most likely waited for the second.
+        let context = if shares.changed { SpanContext::default() } else { shares.after };
+        if wall.blocked_since_ns.is_some() || context == wall.place_context {
             wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
-            wall.blocked_since_ns = None;
-            // Else its next sample may be far off, and somewhere else: a thread that spins for work
-            // on a busy machine uses hardly any CPU time.
-            if wall.delayed_ns >= DELAY_NS_MAX {
-                wall.delayed_ns = 0;
-                self.kernel.sample_soon(thread);
-            }
-            return;
-        };
-        let before_ns = if wall.has_stack { wait_ns / 2 } else { 0 };
+        } else if wait_ns > 0 {
+            self.inbox.post(Event::WaitedUnseen { thread, wall_ns: wait_ns, context });
+        }
+        wall.blocked_since_ns = None;
+        // Else its next sample may be far off, and somewhere else: a thread that spins for work
+        // on a busy machine uses hardly any CPU time.
+        if wall.delayed_ns >= DELAY_NS_MAX {
+            wall.delayed_ns = 0;
+            self.kernel.sample_soon(thread);
+        }
+    }
+
+    /// Charges a wait of a thread that is blocked now, at a stack that is new.
+    fn charge_to(
+        &mut self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        wait_ns: u64,
+        shares: &Shares,
+        stack: BlockedStack,
+    ) {
+        // A thread that ran at the last visit has begun to wait since.
+        let was_blocked = wall.blocked_since_ns.is_some();
+        let before_ns = if was_blocked { shares.of_wait(wait_ns) } else { 0 };
         if wall.has_stack {
             wall.owed_ns = wall.owed_ns.saturating_add(before_ns);
             wall.post_owed(&self.inbox, thread);
         }
+        wall.place_context = stack.context;
         self.inbox.post(Event::Blocked { thread, stack });
         // The second opinion can only be had on the thread itself.
         #[cfg(feature = "oracle")]
@@ -379,7 +438,7 @@ impl<K: Kernel> WallSampler<K> {
             sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
-        wall.blocked_since_ns = Some(now_ns);
+        wall.blocked_since_ns = Some(wall.time_ns);
     }
 }
 

@@ -77,7 +77,7 @@ pub const REQUEST_REMEMBERED_NS: u64 = WALL_DISTANCE_NS_MAX + 5_000_000_000;
 /// A request whose end has not been told for so long, in nanoseconds, is taken to be over.
 pub const REQUEST_NS_MAX: u64 = 3_600_000_000_000;
 /// Threads with a context that are glanced at in one tick, for whether they have a span.
-pub const SPAN_GLANCES_MAX: usize = 1_000;
+pub const SPAN_GLANCES_MAX: usize = 256;
 /// Sets of labels that a program can make.
 pub const LABEL_SETS_MAX: usize = 10_000;
 /// Labels of one set.

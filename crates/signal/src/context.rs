@@ -108,4 +108,10 @@ impl Context {
     pub fn has_span(&self) -> bool {
         self.valid.load(Ordering::Relaxed) != 0
     }
+
+    /// Another number after each write.
+    #[must_use]
+    pub fn sequence(&self) -> u32 {
+        self.sequence.load(Ordering::Acquire)
+    }
 }

@@ -34,9 +34,10 @@ impl Block {
     }
 
     fn at<T>(&self, offset: usize) -> &T {
-        // SAFETY: the offsets of this file are those of aligned fields of a block of 64 bytes, all
-        // of them atomic numbers, in a record that is never freed.
-        unsafe { &*self.0.add(offset).cast::<T>() }
+        // SAFETY: the offsets of this file lie in a block of 64 bytes.
+        let place = unsafe { self.0.add(offset) }.cast::<T>();
+        // SAFETY: they are those of aligned atomic numbers, in a record that is never freed.
+        unsafe { &*place }
     }
 
     /// Writes a span, by the header's protocol.

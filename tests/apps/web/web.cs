@@ -19,13 +19,18 @@ namespace Corprof.TestApps;
 /// </summary>
 static class Web
 {
+    // The orders of a hundred customers, some work, and an exception now and then.
+    static readonly string[] Paths = Enumerable.Range(0, 100)
+        .Select(i => i % 50 == 49 ? "/throw" : i % 5 == 4 ? "/cpu/100" : "/order/" + i)
+        .ToArray();
+
     static long requests;
 
     static async Task<int> Main(string[] words)
     {
         var arguments = new Arguments(words);
         if (arguments.Has("client-of"))
-            return await Load.Run(arguments);
+            return await Load.Run(arguments, Paths);
 
         await using var app = Build(arguments.Int("port", 0));
         await app.StartAsync();

@@ -8,8 +8,8 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --gc,
-/// --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N). Tells what the kernel counted for the process, and for
-/// each thread by its name.
+/// --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N). Tells what the
+/// kernel counted for the process, and for each thread by its name.
 /// </summary>
 static class Whole
 {

@@ -3,9 +3,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use rig::Rig;
 
 /// What is tested.
 #[derive(Clone, Debug)]
@@ -24,6 +25,21 @@ pub fn built() -> Result<&'static Built> {
     static BUILT: OnceLock<std::result::Result<Built, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
     built.as_ref().map_err(|message| anyhow!("{message}"))
+}
+
+/// The startup hook, put beside the agent as users have it; once a process.
+///
+/// # Errors
+/// If it does not compile, or there is no compiler ([`rig::Unavailable`] in the chain).
+pub fn hook() -> Result<PathBuf> {
+    static HOOK: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut hook = HOOK.lock().map_err(|_| anyhow!("the hook was being compiled in a panic"))?;
+    if let Some(hook) = &*hook {
+        return Ok(hook.clone());
+    }
+    let put = Rig::ensure()?.put_managed(&target().join("release"))?;
+    let first = put.into_iter().next().context("no assembly")?;
+    Ok(hook.insert(first).clone())
 }
 
 /// The agent that asks the runtime's own walker for a second opinion on each stack, in a folder of

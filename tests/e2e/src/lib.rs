@@ -30,10 +30,10 @@ mod tasks;
 mod view;
 
 pub use alone::Alone;
-pub use built::{Built, built, oracle};
+pub use built::{Built, built, hook, oracle};
 pub use checks::Checks;
 pub use competitors::Competitors;
 pub use run::{Run, Truth, profiles_in};
-pub use session::{Session, on_both};
+pub use session::{Session, add_hook, on_both};
 pub use tasks::Tasks;
 pub use view::{Row, View};

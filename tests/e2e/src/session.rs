@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rig::{Net8, Net9, Rig, RuntimeVersion};
 
 use crate::alone::Alone;
-use crate::built::{built, target};
+use crate::built::{built, hook, target};
 use crate::run::Run;
 use crate::tasks::Tasks;
 
@@ -30,6 +30,22 @@ pub struct Session {
     pub folder: PathBuf,
     limit: Duration,
     alone: Arc<Alone>,
+}
+
+/// Names the startup hook to .NET, after the hooks that the command has already.
+///
+/// # Errors
+/// As [`hook`](crate::hook).
+pub fn add_hook(command: &mut Command) -> Result<()> {
+    const VARIABLE: &str = "DOTNET_STARTUP_HOOKS";
+    let present = command.get_envs().find(|(name, _)| *name == VARIABLE);
+    let mut value = present.and_then(|(_, value)| value).unwrap_or_default().to_owned();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(hook()?);
+    command.env(VARIABLE, value);
+    Ok(())
 }
 
 /// Does the same on the two runtimes that are checked first of all.
@@ -84,6 +100,16 @@ impl Session {
         // Cargo sets it for the tests; nobody's program has it.
         command.env_remove("LD_LIBRARY_PATH");
         Ok(Self { name, command, folder, limit: LIMIT, alone })
+    }
+
+    /// With the startup hook that tells the agent of requests, after the hooks that the program has
+    /// already.
+    ///
+    /// # Errors
+    /// As [`hook`](crate::hook).
+    pub fn with_spans(mut self) -> Result<Self> {
+        add_hook(&mut self.command)?;
+        Ok(self)
     }
 
     /// With more arguments.

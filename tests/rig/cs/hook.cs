@@ -19,6 +19,7 @@ internal static class StartupHook
             return File.Exists(candidate) ? context.LoadFromAssemblyPath(candidate) : null;
         };
 
+        StartHooksAfterThis();
         var app = AssemblyLoadContext.Default.LoadFromAssemblyPath(Path.GetFullPath(path));
         var main = app.EntryPoint!;
         // The process was given the program's arguments: the hook takes them as they are.
@@ -28,5 +29,19 @@ internal static class StartupHook
         // Unwrapped, so that an unhandled exception ends the process as it would on its own.
         var result = main.Invoke(null, BindingFlags.DoNotWrapExceptions, null, arguments, null);
         Environment.Exit(result is int code ? code : Environment.ExitCode);
+    }
+
+    /// <summary>
+    /// The runtime would come to them when this one returns, and that is after the program.
+    /// </summary>
+    static void StartHooksAfterThis()
+    {
+        var hooks = (Environment.GetEnvironmentVariable("DOTNET_STARTUP_HOOKS") ?? "").Split(':');
+        var own = typeof(StartupHook).Assembly.Location;
+        foreach (var hook in hooks[(Array.IndexOf(hooks, own) + 1)..])
+        {
+            var assembly = AssemblyLoadContext.Default.LoadFromAssemblyPath(hook);
+            assembly.GetType("StartupHook")!.GetMethod("Initialize")!.Invoke(null, null);
+        }
     }
 }

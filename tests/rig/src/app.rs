@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::compile::{CompileOptions, Job};
 use crate::layout::{self, Layout};
+use crate::managed::Managed;
 use crate::rig::Rig;
 use crate::runtime::{
     Frameworks,
@@ -16,13 +17,32 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 17] = [
-    "plain", "split", "busy", "leaf", "wall", "single", "eintr", "short", "stress", "waits",
-    "calls", "web", "names", "ends", "pool", "faults", "whole",
+pub const APPS: [&str; 19] = [
+    "plain",
+    "split",
+    "busy",
+    "leaf",
+    "wall",
+    "single",
+    "eintr",
+    "short",
+    "stress",
+    "waits",
+    "calls",
+    "web",
+    "names",
+    "ends",
+    "pool",
+    "faults",
+    "whole",
+    "activities",
+    "requests",
 ];
 
-/// The one program that needs ASP.NET Core.
-const WEB: &str = "web";
+/// The programs that need ASP.NET Core.
+const WEB: [&str; 2] = ["web", "requests"];
+/// The programs that set labels.
+const LABELLED: [&str; 2] = ["activities", "requests"];
 
 /// A test program.
 #[derive(Clone, Copy, Debug)]
@@ -99,14 +119,14 @@ pub(crate) fn compile_all(rig: &Rig) -> Result<()> {
 }
 
 fn frameworks(name: &str) -> Frameworks {
-    if name == WEB { Frameworks::AspNetCore } else { Frameworks::NetCore }
+    if WEB.contains(&name) { Frameworks::AspNetCore } else { Frameworks::NetCore }
 }
 
 /// One assembly serves .NET 8 and all later versions; 3.1 lacks what that one refers to.
 fn against(name: &str, version: RuntimeVersion) -> RuntimeVersion {
     match version {
         Net31 => Net31,
-        Net8 | Net9 | Net10 if name == WEB => Net9,
+        Net8 | Net9 | Net10 if WEB.contains(&name) => Net9,
         Net8 | Net9 | Net10 => Net8,
     }
 }
@@ -117,10 +137,11 @@ fn output(layout: &Layout, name: &str, against: RuntimeVersion) -> PathBuf {
     dir.join(format!("{name}.dll"))
 }
 
-/// The program's own files and those that all programs share.
+/// The program's own files and those that programs share.
 fn sources(name: &str) -> Vec<PathBuf> {
     let mut sources = Vec::new();
-    for dir in [name, "common"].map(|dir| layout::apps().join(dir)) {
+    let dirs = if WEB.contains(&name) { &[name, "common", "http"][..] } else { &[name, "common"] };
+    for dir in dirs.iter().map(|dir| layout::apps().join(dir)) {
         // A missing folder shows itself as a missing source a few lines later.
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
         sources.extend(
@@ -128,6 +149,10 @@ fn sources(name: &str) -> Vec<PathBuf> {
                 .map(|entry| entry.path())
                 .filter(|path| path.extension().is_some_and(|extension| extension == "cs")),
         );
+    }
+    if LABELLED.contains(&name) {
+        // A missing file shows itself as a missing class.
+        sources.extend(Managed::Labels.sources().unwrap_or_default());
     }
     sources.sort();
     sources

@@ -22,6 +22,7 @@ mod rig;
 
 mod app;
 mod compile;
+mod managed;
 mod outcome;
 mod runtime;
 mod skip;
@@ -43,6 +44,7 @@ mod user_dotnet;
 
 pub use app::{APPS, App};
 pub use compile::{CompileOptions, Compiler, OutputKind};
+pub use managed::Managed;
 pub use outcome::{Outcome, Overdue, run, run_watched};
 pub use rig::Rig;
 pub use runtime::{

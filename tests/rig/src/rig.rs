@@ -17,7 +17,7 @@ use crate::runtime::{
 };
 use crate::unavailable::Unavailable;
 use crate::user_dotnet::UserDotnet;
-use crate::{deps, skip, workload};
+use crate::{deps, managed, skip, workload};
 
 type Available<T> = std::result::Result<T, Unavailable>;
 
@@ -157,6 +157,16 @@ impl Rig {
     /// With the compiler's messages, or if there is no compiler ([`Unavailable`] in the chain).
     pub fn compile(&self, sources: &[PathBuf], out: &Path, options: &CompileOptions) -> Result<()> {
         self.toolchain()?.compile(sources, out, options)
+    }
+
+    /// Puts the product's own assemblies into a folder, compiled if their sources changed; gives
+    /// their paths in the order of [`Managed::ALL`](crate::Managed::ALL).
+    ///
+    /// # Errors
+    /// If they do not compile, or there is no compiler ([`Unavailable`] in the chain).
+    pub fn put_managed(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let assemblies = managed::compile_all(self)?;
+        assemblies.iter().map(|assembly| managed::copy(assembly, folder)).collect()
     }
 
     /// A real workload: Roslyn compiles 1,500 generated classes, with some 25,000 methods jitted.

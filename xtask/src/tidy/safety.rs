@@ -6,10 +6,11 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 26] = [
+const NOT_FOR_HANDLERS: [&str; 27] = [
     "context::has_span",
     "context::record",
     "context::reset",
+    "context::sequence",
     "frames::gap",
     "frames::iter",
     "gate::inside",

@@ -114,6 +114,10 @@ fn short(name: &str) -> String {
     }
 }
 
+fn delayed(thread: ThreadRef, wall_ns: u64) -> Event {
+    Event::Delayed { thread, wall_ns, context: SpanContext::default() }
+}
+
 fn sample(thread: ThreadRef, frames: &[u64], cpu_ns: u64) -> Sample {
     let mut sample = Sample { thread, tid: 7, cpu_ns, ..Sample::default() };
     frames.iter().for_each(|frame| sample.frames.push(*frame));
@@ -136,10 +140,15 @@ fn time_belongs_to_the_request_that_its_place_was_seen_in() {
     books.accounts.event(Event::Endpoint { number: 1, name: "E".into() });
     books.accounts.event(Event::Request { root: 1, endpoint: 1 });
     books.accounts.sample(&sample_for(2));
-    // A delay is the next sample's, a wait is of the request that it was found in, and a rest is
+    // A delay is charged in its own request: at the next sample if that is of the same, else where
+    // the thread was last seen in it. A wait is of the request that it was found in, and a rest is
     // that of the last sample.
-    books.accounts.event(Event::Delayed { thread: T, wall_ns: 5 });
-    books.accounts.sample(&sample_for(3));
+    let delayed_in =
+        |id: u64, wall_ns: u64| Event::Delayed { thread: T, wall_ns, context: span(id) };
+    books.accounts.event(delayed_in(3, 5));
+    books.accounts.event(delayed_in(2, 4));
+    books.accounts.event(delayed_in(5, 3));
+    books.accounts.sample(&Sample { context: span(3), ..sample(T, &[method(3) + 4], 100) });
     books.block_for(T, &[method(2) + 4], span(4));
     books.wait(T, 7);
     books.accounts.event(Event::Late { thread: T, wall_ns: 8 });
@@ -164,11 +173,13 @@ fn time_belongs_to_the_request_that_its_place_was_seen_in() {
         found,
         [
             (0, "-", "-", "sleeping", 9),
+            (2, "E", "two", "runnable", 4),
             (2, "E", "two", "running", 100),
             (3, "E", "-", "runnable", 5),
             (3, "E", "-", "running", 106),
             (4, "E", "-", "runnable", 8),
             (4, "E", "-", "sleeping", 7),
+            (5, "E", "-", "runnable", 3),
         ]
     );
 }
@@ -180,10 +191,10 @@ fn values_of_before_go_to_the_first_sample() {
     books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 3 });
     books.wait(T, 10);
     books.wait(T, 20);
-    books.accounts.event(Event::Delayed { thread: T, wall_ns: 5 });
+    books.accounts.event(delayed(T, 5));
     books.sample(T, &[method(1) + 4, method(2) + 4], 100);
     // What comes later goes there too, until it is seen elsewhere.
-    books.accounts.event(Event::Delayed { thread: T, wall_ns: 1 });
+    books.accounts.event(delayed(T, 1));
     assert_eq!(
         books.take(),
         ["M1<M2 runnable: 0 0 6", "M1<M2 running: 1 103 103", "M1<M2 waiting: 0 0 30"]
@@ -215,7 +226,7 @@ fn values_without_a_sample_go_where_it_was_blocked_or_nowhere() {
     // Nobody knows this one.
     books.wait(T, 4);
     books.accounts.event(Event::CpuRest { thread: T, cpu_ns: 5 });
-    books.accounts.event(Event::Delayed { thread: T, wall_ns: 6 });
+    books.accounts.event(delayed(T, 6));
     books.block(T, &[method(1)]);
     books.accounts.event(Event::Named { thread: T, name: "nobody".to_owned() });
     books.accounts.event(Event::Ended { thread: T });
@@ -452,7 +463,7 @@ fn places_are_known_again_after_the_tables_were_emptied() {
         let rows = books.take();
         assert!(rows.contains(&"M5<M6<M7 sleeping: 0 0 1".to_owned()), "{rows:?}");
         books.wait(T, 1);
-        books.accounts.event(Event::Delayed { thread: T, wall_ns: 2 });
+        books.accounts.event(delayed(T, 2));
     }
     assert_eq!(
         books.take(),
@@ -496,7 +507,7 @@ fn check_sums(limits: Limits) {
             }
             15 => {
                 add(&mut given, 0, 0, ns);
-                books.accounts.event(Event::Delayed { thread, wall_ns: ns });
+                books.accounts.event(delayed(thread, ns));
             }
             16 => {
                 let module = ModuleKey(random.below(3) as usize);

@@ -5,6 +5,7 @@ use crate::event::BlockedStack;
 use testing::Random;
 
 use crate::fake::{events, lost, shared, thread};
+use crate::watched::tests::write;
 use model::EndReason;
 use signal::context::SpanContext;
 
@@ -246,6 +247,55 @@ fn a_change_of_place_is_charged_by_halves() {
     visit(&mut wall);
     wall.settle();
     assert_eq!(charges(&wall, &mut place), [(Some(2), 8 * MS)]);
+    // It ran at the last visit, so it has not waited where it was before that.
+    wall.kernel.pass(2 * MS);
+    wall.kernel.begin(Doing::Blocked(3));
+    wall.kernel.pass(6 * MS);
+    visit(&mut wall);
+    wall.settle();
+    assert_eq!(charges(&wall, &mut place), [(Some(3), 6 * MS)]);
+}
+
+#[test]
+fn a_wait_between_two_requests_is_neithers() {
+    const MS: u64 = 1_000_000;
+    let mut wall = watching();
+    wall.shared.records[0].open(TID, 0, 0, 0);
+    wall.trace(THREAD);
+    let visit = |wall: &mut WallSampler<World>| {
+        let mut own = wall.threads.remove(&THREAD).expect("known");
+        wall.visit(THREAD, &mut own);
+        wall.threads.insert(THREAD, own);
+        events(&wall.inbox)
+    };
+    let write = |wall: &WallSampler<World>, span: u64| {
+        write(wall.shared.records[0].context(), span);
+    };
+    // Seen in a request, then blocked within the next: the wait is split where it changed.
+    write(&wall, 7);
+    wall.kernel.pass(MS);
+    visit(&mut wall);
+    let sleep = |wall: &mut WallSampler<World>| {
+        wall.kernel.begin(Doing::Blocked(1));
+        wall.kernel.pass(20 * MS);
+        wall.kernel.begin(Doing::Runs);
+    };
+    sleep(&mut wall);
+    let unseen = |events: Vec<Event>| -> Vec<(u64, u64)> {
+        let of = |event| match event {
+            Event::WaitedUnseen { wall_ns, context, .. } => Some((wall_ns, context.span_id)),
+            _ => None,
+        };
+        events.into_iter().filter_map(of).collect()
+    };
+    // Within the request that it was in before and after.
+    assert_eq!(unseen(visit(&mut wall)), [(20 * MS, 7)]);
+    sleep(&mut wall);
+    write(&wall, 8);
+    assert_eq!(unseen(visit(&mut wall)).len(), 0, "none is the place's, which nobody has seen");
+    let mut place = 0;
+    wall.settle();
+    assert_eq!(charges(&wall, &mut place), [(Some(0), 20 * MS)]);
 }
 
 #[test]
@@ -380,15 +430,6 @@ fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
     }
 }
 
-/// Writes what a tracer would: whether the thread of a record works for a request.
-fn set_span(shared: &Shared, thread: ThreadRef, has_span: bool) {
-    let context: *const u8 =
-        std::ptr::from_ref(shared.records[thread.index as usize].context()).cast();
-    // SAFETY: the place of `valid` by the header, a byte of an atomic number.
-    let valid = unsafe { &*context.add(56).cast::<std::sync::atomic::AtomicU8>() };
-    valid.store(has_span.into(), std::sync::atomic::Ordering::Relaxed);
-}
-
 #[test]
 fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     let shared = shared(40, 2);
@@ -423,7 +464,7 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     assert_eq!([visited(&mut wall), visited(&mut wall)], [[0], [1]]);
     assert_eq!(wall.next_due_ns(), Some(0), "a span may begin at any time");
     for index in [11, 12, 13] {
-        set_span(shared, threads[index], true);
+        write(shared.records[index].context(), 1);
     }
     assert_eq!(visited(&mut wall), [2, 11, 12]);
     assert_eq!(visited(&mut wall), [3, 11, 13]);
@@ -431,14 +472,17 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     // One that was visited in this tick is not visited twice; one that has ended costs a glance.
     shared.records[12].close();
     wall.remove(threads[12], wall.kernel.now_ns, wall.kernel.cpu_ns);
-    set_span(shared, threads[5], true);
+    write(shared.records[5].context(), 1);
     assert_eq!(visited(&mut wall), [5, 11]);
     assert_eq!(wall.traced.len(), 19);
     assert_eq!(visited(&mut wall), [5, 6, 13]);
-    for thread in &threads {
-        set_span(shared, *thread, false);
+    for record in shared.records.iter().take(20) {
+        write(record.context(), 0);
     }
-    assert_eq!(visited(&mut wall), [7]);
+    // Those that have left a span since are visited for it, once.
+    let mut left = visited(&mut wall);
+    left.extend((0..5).flat_map(|_| visited(&mut wall)));
+    assert_eq!(left.len(), 9, "six in turn, and three that had a span: {left:?}");
     // Time stays whole, however often a thread is visited.
     wall.settle();
     let waited: u64 = events(&wall.inbox)

@@ -8,14 +8,9 @@ using System.Threading.Tasks;
 
 namespace Corprof.TestApps;
 
-/// <summary>The load on the service, by clients in a process of their own.</summary>
+/// <summary>The load on a web service, by clients in a process of their own.</summary>
 static class Load
 {
-    // The orders of a hundred customers, some work, and an exception now and then.
-    static readonly string[] Paths = Enumerable.Range(0, 100)
-        .Select(i => i % 50 == 49 ? "/throw" : i % 5 == 4 ? "/cpu/100" : "/order/" + i)
-        .ToArray();
-
     // A profiler of the service must not load itself into the clients.
     static readonly string[] ForeignPrefixes = { "CORECLR_", "CORPROF_", "LD_PRELOAD" };
 
@@ -40,8 +35,8 @@ static class Load
         return (long.Parse(report[0]), long.Parse(report[1]));
     }
 
-    /// <summary>The clients: each asks again as soon as it has its answer.</summary>
-    public static async Task<int> Run(Arguments arguments)
+    /// <summary>The clients: each asks for the next path as soon as it has its answer.</summary>
+    public static async Task<int> Run(Arguments arguments, string[] paths)
     {
         using var http = new HttpClient { BaseAddress = new Uri(arguments.Text("client-of")) };
         var seconds = arguments.Double("load", 5);
@@ -51,7 +46,7 @@ static class Load
         {
             for (var i = client; watch.Elapsed.TotalSeconds < seconds; i++)
             {
-                using var answer = await http.GetAsync(Paths[i % Paths.Length]);
+                using var answer = await http.GetAsync(paths[i % paths.Length]);
                 await answer.Content.ReadAsByteArrayAsync();
                 Interlocked.Increment(ref answer.IsSuccessStatusCode ? ref answers : ref errors);
             }

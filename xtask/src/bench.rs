@@ -1,0 +1,280 @@
+//! `cargo xtask bench`: what the profiler costs, as ratios of runs that alternate.
+//!
+//! The machine may be shared and its speed may change, so nothing is compared with another time:
+//! the settings take turns, and what is told are medians, with their spread, beside those of the
+//! setting without.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use rig::{Net8, Net9, Rig};
+use serde_json::Value;
+
+use crate::product::{self, Product};
+use crate::workspace;
+
+const USAGE: &str = "usage: cargo xtask bench [--rounds N] [spans|web]...";
+const ROUNDS: usize = 5;
+
+/// How a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    /// Without a profiler.
+    Bare,
+    /// With the agent.
+    Agent,
+    /// With the agent and the startup hook.
+    Spans,
+}
+
+impl Setting {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "no profiler",
+            Self::Agent => "agent",
+            Self::Spans => "agent and spans",
+        }
+    }
+}
+
+/// A number that a program tells of itself.
+struct Figure {
+    text: &'static str,
+    unit: &'static str,
+    of: fn(&Value) -> Option<f64>,
+}
+
+/// A program whose figures are compared.
+struct Bench {
+    name: &'static str,
+    what: &'static str,
+    settings: &'static [Setting],
+    command: fn(&Rig) -> Result<Command>,
+    figures: &'static [Figure],
+}
+
+const BENCHES: [Bench; 2] = [
+    Bench {
+        name: "spans",
+        what: "What the startup hook adds to a switch of the execution context, and to a span",
+        settings: &[Setting::Agent, Setting::Spans],
+        command: |rig| {
+            let mut command = rig.app("activities")?.command(Net8)?;
+            command.arg("--bench");
+            Ok(command)
+        },
+        figures: &[
+            Figure {
+                text: "two switches, there and back",
+                unit: "ns",
+                of: |truth| Some(truth.get("two_switches_ps")?.as_f64()? / 1e3),
+            },
+            Figure {
+                text: "bytes allocated by these",
+                unit: "",
+                of: |truth| truth.get("two_switches_bytes")?.as_f64(),
+            },
+            Figure {
+                text: "start and end of a span in a request",
+                unit: "ns",
+                of: |truth| Some(truth.get("child_start_stop_ps")?.as_f64()? / 1e3),
+            },
+            Figure {
+                text: "start and end of a request",
+                unit: "ns",
+                of: |truth| Some(truth.get("start_stop_ps")?.as_f64()? / 1e3),
+            },
+        ],
+    },
+    Bench {
+        name: "web",
+        what: "An ASP.NET Core service under load from 8 clients on the same machine",
+        settings: &[Setting::Bare, Setting::Agent, Setting::Spans],
+        command: |rig| {
+            let mut command = rig.app("web")?.command(Net9)?;
+            command.args(["--load", "10", "--clients", "8"]);
+            Ok(command)
+        },
+        figures: &[
+            Figure {
+                text: "answers in 10 s",
+                unit: "",
+                of: |truth| truth.get("load_answers")?.as_f64(),
+            },
+            Figure {
+                text: "CPU time of the service for an answer",
+                unit: "us",
+                of: |truth| {
+                    let answers = truth.get("load_answers")?.as_f64()?;
+                    Some(truth.get("process_cpu_ns")?.as_f64()? / answers / 1e3)
+                },
+            },
+        ],
+    },
+];
+
+/// Runs the task.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let (names, rounds) = parse(arguments)?;
+    let rig = Rig::set_up()?;
+    // The rig stands in cargo's target folder, wherever that is.
+    let target = rig.root().parent().context("the rig stands nowhere")?;
+    let product = product::build(target)?;
+    for bench in BENCHES.iter().filter(|bench| names.contains(&bench.name)) {
+        let runs = measure(bench, rounds, &rig, &product, target)?;
+        print!("{}", table(bench, &runs)?);
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<(Vec<&'static str>, usize)> {
+    let (mut names, mut rounds) = (Vec::new(), ROUNDS);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match BENCHES.iter().find(|bench| bench.name == argument) {
+            Some(bench) => names.push(bench.name),
+            None if argument == "--rounds" => {
+                rounds = rest.next().context(USAGE)?.parse().context(USAGE)?;
+                ensure!(rounds > 0, "{USAGE}");
+            }
+            None => bail!("{argument} is no benchmark and no option; {USAGE}"),
+        }
+    }
+    if names.is_empty() {
+        names = BENCHES.iter().map(|bench| bench.name).collect();
+    }
+    Ok((names, rounds))
+}
+
+/// What each setting's runs told, in the order of the bench's settings.
+fn measure(
+    bench: &Bench,
+    rounds: usize,
+    rig: &Rig,
+    product: &Product,
+    target: &Path,
+) -> Result<Vec<Vec<Value>>> {
+    let mut runs = vec![Vec::new(); bench.settings.len()];
+    for round in 0..rounds {
+        // Every other round goes backwards, so that no setting always comes after the same one.
+        let mut order: Vec<usize> = (0..bench.settings.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for position in order {
+            let setting = bench.settings[position];
+            eprintln!("bench: {}, round {} of {rounds}: {}", bench.name, round + 1, setting.name());
+            let folder = target.join("bench").join(bench.name);
+            let command = with(setting, &(bench.command)(rig)?, product, &folder);
+            runs[position].push(truth(command)?);
+        }
+    }
+    Ok(runs)
+}
+
+/// The command in that setting.
+fn with(setting: Setting, program: &Command, product: &Product, folder: &Path) -> Command {
+    let mut command = if setting == Setting::Bare {
+        Command::new(program.get_program())
+    } else {
+        let mut command = Command::new(&product.corprof);
+        let spans = if setting == Setting::Spans { "true" } else { "false" };
+        // As a service would run: a profile a minute.
+        command.args(["run", "--upload-period", "60s", "--spans", spans, "--out"]).arg(folder);
+        command.arg("--").arg(program.get_program());
+        command.env("CORPROF_AGENT", &product.agent);
+        command
+    };
+    command.args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(workspace::root());
+    command
+}
+
+/// Runs a program to its end; gives what it told of itself.
+fn truth(mut command: Command) -> Result<Value> {
+    let output = command.stdin(Stdio::null()).output().context("the program could not start")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the program failed ({}): {errors}", output.status);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let json = said.lines().rev().find_map(|line| line.strip_prefix("TRUTH "));
+    Ok(serde_json::from_str(json.context("the program told no truth")?)?)
+}
+
+/// The figures of all settings, as a table of a document.
+fn table(bench: &Bench, runs: &[Vec<Value>]) -> Result<String> {
+    let mut text = format!("\n{} ({} runs each):\n\n| |", bench.what, runs[0].len());
+    for setting in bench.settings {
+        text.push_str(&format!(" {} |", setting.name()));
+    }
+    text.push_str(&format!("\n|---{}|\n", "|---".repeat(bench.settings.len())));
+    for figure in bench.figures {
+        text.push_str(&format!("| {} |", figure.text));
+        let mut first = None;
+        for runs in runs {
+            let numbers: Option<Vec<f64>> = runs.iter().map(figure.of).collect();
+            let mut numbers = numbers.with_context(|| format!("no figure: {}", figure.text))?;
+            numbers.sort_by(f64::total_cmp);
+            text.push_str(&format!(" {} |", cell(&numbers, figure.unit, &mut first)));
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A median, from the least to the most, and as a part of the first setting's.
+fn cell(sorted: &[f64], unit: &str, first: &mut Option<f64>) -> String {
+    let median = sorted[sorted.len() / 2];
+    let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let spread = format!("{median:.1}{unit} ({least:.1} to {most:.1})");
+    match first {
+        None => {
+            *first = Some(median);
+            spread
+        }
+        Some(first) if *first > 0.0 => format!("{spread}, ×{:.3}", median / *first),
+        Some(_) => spread,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_benchmarks_or_the_rounds() {
+        let parsed = |words: &[&str]| {
+            parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(parsed(&[]).unwrap(), (vec!["spans", "web"], ROUNDS));
+        assert_eq!(parsed(&["web", "--rounds", "3"]).unwrap(), (vec!["web"], 3));
+        for wrong in [&["wbe"][..], &["--rounds"], &["--rounds", "0"], &["--rounds", "x"]] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn medians_are_told_with_their_spread_and_ratio() {
+        let runs = |numbers: &[u64]| -> Vec<Value> {
+            let told =
+                |n: &u64| serde_json::json!({ "load_answers": n, "process_cpu_ns": 2_000_000u64 });
+            numbers.iter().map(told).collect()
+        };
+        let settings = [runs(&[100, 300, 200]), runs(&[100, 100, 100]), runs(&[50, 50, 400])];
+        let text = table(&BENCHES[1], &settings).unwrap();
+        for part in [
+            "| answers in 10 s | 200.0 (100.0 to 300.0) | 100.0 (100.0 to 100.0), ×0.500 |",
+            "| 50.0 (50.0 to 400.0), ×0.250 |",
+            "| CPU time of the service for an answer | 10.0 us (6.7 to 20.0) | 20.0 us",
+        ] {
+            assert!(text.contains(part), "no {part} in\n{text}");
+        }
+    }
+}
