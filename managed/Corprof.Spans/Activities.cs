@@ -18,6 +18,10 @@ static class Activities
     // More parents than any program has, so that even a wrong chain ends.
     const int ParentsMax = 1000;
 
+    // The requests by the activities that they began with, for all flows: each is told of once, and
+    // ends once, wherever the activity is handed to.
+    static readonly ConditionalWeakTable<object, Request> Requests = new();
+
     static Func<Activity, bool> isStopped = _ => false;
     static Func<Activity, string?> displayName = activity => activity.OperationName;
 
@@ -124,7 +128,10 @@ static class Activities
         var span = SpanIds.Of(activity, isChild ? from!.Span : default);
         if (RequestAround(from, activity) is { } request)
             return Context.Enter(from, span, request, activity);
+        if (Requests.TryGetValue(activity, out var known))
+            return Context.Enter(from, span, known, activity);
         request = new Request(span.Number, activity, from);
+        Requests.AddOrUpdate(activity, request);
         // That of an HTTP request is named a moment later, when the server tells of it.
         if (!IsHosting(activity))
             request.Name(Endpoints.Number(displayName(activity)));
@@ -163,8 +170,8 @@ static class Activities
             if (IsOf(outer, activity) || ReferenceEquals(outer.Request?.Activity, root))
                 return outer.Request!;
         }
-        // Made current in a flow that it was not started in: where that was, its end is told.
-        return new Request(SpanIds.Of(root).Number, root, null);
+        // Made current in another flow than it was started in, or work that outlives its request.
+        return Requests.GetValue(root, _ => new Request(SpanIds.Of(root).Number, root, null));
     }
 
     /// <summary>Whether the flow works for a request that has no activity.</summary>

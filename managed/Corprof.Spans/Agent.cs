@@ -89,9 +89,11 @@ static unsafe class Agent
 
     static void AddOurs(List<string> paths, string path)
     {
+        // Whatever comes after it, as in libcorprof-0.1.0.so. A library of another name is not
+        // loaded, only to see whether it is ours.
         var name = Path.GetFileName(path);
-        if (name == "libcorprof.so"
-            || name.Equals("corprof.dll", StringComparison.OrdinalIgnoreCase))
+        if (name.StartsWith("libcorprof", StringComparison.Ordinal)
+            || name.StartsWith("corprof", StringComparison.OrdinalIgnoreCase))
             paths.Add(path);
     }
 

@@ -14,7 +14,12 @@ static class Endpoints
     // Counted here, since the dictionary would lock itself to count.
     static int count;
 
-    /// <summary>The number of a name; 0 if there is none or there are too many.</summary>
+    // What the agent calls those that came when there were too many.
+    const string Others = "[other endpoints]";
+
+    static uint others;
+
+    /// <summary>The number of a name; 0 for none.</summary>
     public static uint Number(string? name)
     {
         if (string.IsNullOrEmpty(name))
@@ -22,7 +27,7 @@ static class Endpoints
         if (Numbers.TryGetValue(name, out var number))
             return number;
         if (count >= NamesMax)
-            return 0;
+            return others != 0 ? others : others = Agent.Endpoint(Others);
         if (name.Length > LengthMax)
             return Number(name.Substring(0, LengthMax));
         number = Agent.Endpoint(name);

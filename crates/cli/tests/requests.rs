@@ -21,9 +21,9 @@ fn ids((root, span_id): (u64, u64)) -> SpanIds {
 
 fn aggregate(samples: &[Made<'_>]) -> Aggregate {
     let mut aggregate = Aggregate::default();
-    aggregate.labels(1, &[("tenant", "acme"), ("plan", "free")]);
-    aggregate.labels(2, &[("tenant", "big")]);
-    aggregate.labels(3, &[("tenant", "")]);
+    assert!(aggregate.labels(1, &[("tenant", "acme"), ("plan", "free")]));
+    assert!(aggregate.labels(2, &[("tenant", "big")]));
+    assert!(aggregate.labels(3, &[("tenant", "")]));
     for (name, span, labels, state, ms) in samples {
         let frame = aggregate.frame(&profile::Frame {
             name,

@@ -17,7 +17,7 @@ use sys::clock;
 use crate::event::{BlockedStack, Event};
 use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
-use crate::waits;
+use crate::waits::Waits;
 
 /// Different values that may wait for a thread's next sample.
 const EARLY_MAX: usize = 16;
@@ -124,6 +124,7 @@ pub struct Accounts {
     aggregate: Aggregate,
     threads: FxHashMap<ThreadRef, Account>,
     requests: Requests,
+    waits: Waits,
     unsampled: FrameId,
     ends: EndCounts,
     sampled_cpu_ns: u64,
@@ -153,7 +154,8 @@ impl Accounts {
             symbolizer,
             aggregate,
             threads,
-            requests: Requests::default(),
+            requests: Requests::new(clock::monotonic_ns()),
+            waits: Waits::default(),
             unsampled,
             ends,
             sampled_cpu_ns: 0,
@@ -292,11 +294,13 @@ impl Accounts {
             Event::Endpoint { number, name } => self.requests.name(number, name),
             Event::Labels { number, pairs } => {
                 let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                self.aggregate.labels(number, &pairs);
+                if !self.aggregate.labels(number, &pairs) {
+                    self.shared.count(Loss::SpansFull);
+                }
             }
             Event::Request { root, endpoint } => {
-                if let Err(loss) = self.requests.told(root, endpoint) {
-                    self.shared.count(loss);
+                for _ in 0..self.requests.told(root, endpoint) {
+                    self.shared.count(Loss::RequestsFull);
                 }
             }
             Event::RequestEnded { root, duration_ns } => {
@@ -366,8 +370,8 @@ impl Accounts {
         self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
         self.ends.add(walked.end, 1);
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
-        let waits = walked.frames.iter().map(|frame| symbolizer.named(*frame, aggregate).wait);
-        let state = waits::state(stack.call, waits);
+        let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
+        let state = self.waits.state(stack.call, walked.frames.iter().map(wait));
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
         let place = Place { walked, id, state, context: stack.context };

@@ -14,6 +14,9 @@ use crate::runtime::ModuleKey;
 /// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
 /// ten times a second.
 const WAITING_MAX: usize = 100_000;
+/// What tracers tell of requests takes no more of that: names and threads are told of only once,
+/// and a burst of requests must not push them out.
+const REQUESTS_WAITING_MAX: usize = WAITING_MAX / 2;
 /// Stacks among them: each may hold a dozen KiB, and the collector may have to wait for the
 /// runtime.
 const STACKS_MAX: usize = 2_000;
@@ -196,7 +199,13 @@ impl Inbox {
     pub fn post(&self, event: Event) {
         let mut waiting = self.lock();
         let is_stack = matches!(event, Event::Blocked { .. });
-        let fits = !is_stack || waiting.stacks < STACKS_MAX;
+        let fits = match event {
+            Event::Blocked { .. } => waiting.stacks < STACKS_MAX,
+            Event::Request { .. } | Event::RequestEnded { .. } => {
+                waiting.events.len() < REQUESTS_WAITING_MAX
+            }
+            _ => true,
+        };
         if fits && waiting.events.len() < WAITING_MAX {
             waiting.stacks = waiting.stacks.saturating_add(usize::from(is_stack));
             waiting.events.push(Timed { time_ns: monotonic_ns(), event });
@@ -252,6 +261,14 @@ mod tests {
         assert_eq!((events.len(), dropped), (WAITING_MAX, 3));
         let (events, dropped) = inbox.take(Duration::ZERO);
         assert_eq!((events.len(), dropped), (0, 0));
+        // A burst of requests leaves room for what is told only once.
+        for root in 1..=WAITING_MAX as u64 {
+            inbox.post(Event::Request { root, endpoint: 1 });
+        }
+        inbox.post(Event::Endpoint { number: 1, name: "E".into() });
+        let (events, dropped) = inbox.take(Duration::ZERO);
+        assert_eq!(events.len(), REQUESTS_WAITING_MAX + 1);
+        assert_eq!(dropped as usize, WAITING_MAX - REQUESTS_WAITING_MAX);
         // Stacks are large, so fewer of them wait; what is small has room all the same.
         let thread = ThreadRef { index: 0, generation: 1 };
         for _ in 0..2 {

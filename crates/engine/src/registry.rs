@@ -462,6 +462,17 @@ impl Registry {
         Some(record.context())
     }
 
+    /// Counts a loss.
+    pub fn count(&self, loss: Loss) {
+        self.shared.count(loss);
+    }
+
+    /// How often something was lost.
+    #[cfg(test)]
+    pub fn lost(&self, loss: Loss) -> u64 {
+        crate::fake::lost(self.shared, loss)
+    }
+
     /// What has changed since the last call; for the ticker.
     pub fn take_changes(&self) -> Vec<Change> {
         std::mem::take(&mut self.lock().changes)

@@ -7,13 +7,15 @@
 
 use std::collections::VecDeque;
 
-use model::Loss;
 use model::limits::{REQUEST_NS_MAX, REQUEST_REMEMBERED_NS, REQUESTS_MAX};
 use profile::Aggregate;
 use rustc_hash::FxHashMap;
 
 /// The endpoint of requests of which none was told.
 const NO_ENDPOINT: &str = "[no endpoint]";
+
+/// When too many requests are under way, this part of them is forgotten.
+const FORGOTTEN_PART: usize = 10;
 
 /// A request that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +34,7 @@ struct Ended {
 }
 
 /// All requests of the process that are known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Requests {
     names: FxHashMap<u32, Box<str>>,
     /// By local root span.
@@ -43,22 +45,47 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// None yet; `now_ns` is the monotonic clock's time.
+    #[must_use]
+    pub fn new(now_ns: u64) -> Self {
+        let (names, live, ended) = Default::default();
+        Self { names, live, ended, now_ns }
+    }
+
     /// Learns a name; there are as many as the tracer was given numbers for.
     pub fn name(&mut self, endpoint: u32, name: Box<str>) {
         self.names.insert(endpoint, name);
     }
 
-    /// A request is for that endpoint.
-    ///
-    /// # Errors
-    /// If too many are under way.
-    pub fn told(&mut self, root: u64, endpoint: u32) -> Result<(), Loss> {
-        if self.live.len() >= REQUESTS_MAX && !self.live.contains_key(&root) {
-            return Err(Loss::RequestsFull);
-        }
+    /// A request is for that endpoint. Returns how many others were forgotten for it.
+    #[must_use]
+    pub fn told(&mut self, root: u64, endpoint: u32) -> usize {
+        let forgotten = if self.live.len() >= REQUESTS_MAX && !self.live.contains_key(&root) {
+            self.forget_longest()
+        } else {
+            0
+        };
         let live = self.live.entry(root).or_insert(Live { endpoint, since_ns: self.now_ns });
         live.endpoint = endpoint;
-        Ok(())
+        forgotten
+    }
+
+    /// Forgets a part of the requests that have been under way longest: a program may not tell
+    /// their ends. Many at once, since it looks at all.
+    fn forget_longest(&mut self) -> usize {
+        let mut times: Vec<u64> = self.live.values().map(|live| live.since_ns).collect();
+        let position = times.len() / FORGOTTEN_PART;
+        let (_, limit_ns, _) = times.select_nth_unstable(position);
+        let limit_ns = *limit_ns;
+        let before = self.live.len();
+        let mut at_limit = position.saturating_add(1);
+        self.live.retain(|_, live| {
+            // Those that were told of at the same time are too many, perhaps.
+            let goes = live.since_ns <= limit_ns && at_limit > 0;
+            at_limit = at_limit.saturating_sub(usize::from(goes));
+            !goes
+        });
+        before.saturating_sub(self.live.len())
     }
 
     /// A request is over, after so many nanoseconds.
@@ -159,12 +186,12 @@ mod tests {
 
     #[test]
     fn samples_have_the_endpoint_that_was_told_last_also_those_before_and_after_the_request() {
-        let (mut requests, mut aggregate) = (Requests::default(), Aggregate::default());
+        let (mut requests, mut aggregate) = (Requests::new(0), Aggregate::default());
         requests.name(1, "first".into());
         requests.name(2, "second".into());
         charge(&mut aggregate, 10);
-        assert_eq!(requests.told(10, 1), Ok(()));
-        assert_eq!(requests.told(10, 2), Ok(()));
+        assert_eq!(requests.told(10, 1), 0);
+        assert_eq!(requests.told(10, 2), 0);
         requests.ended(10, 77, &mut aggregate);
         requests.ended(11, 33, &mut aggregate);
         charge(&mut aggregate, 12);
@@ -179,9 +206,9 @@ mod tests {
 
     #[test]
     fn a_request_of_many_periods_has_its_endpoint_in_each() {
-        let (mut requests, mut aggregate) = (Requests::default(), Aggregate::default());
+        let (mut requests, mut aggregate) = (Requests::new(0), Aggregate::default());
         requests.name(1, "long".into());
-        assert_eq!(requests.told(10, 1), Ok(()));
+        assert_eq!(requests.told(10, 1), 0);
         for _ in 0..3 {
             charge(&mut aggregate, 10);
             let (spans, ended) = take(&mut requests, &mut aggregate);
@@ -191,9 +218,9 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_within_a_period_was_joined_before() {
-        let (mut requests, mut aggregate) = (Requests::default(), Aggregate::default());
+        let (mut requests, mut aggregate) = (Requests::new(0), Aggregate::default());
         requests.name(1, "short".into());
-        assert_eq!(requests.told(10, 1), Ok(()));
+        assert_eq!(requests.told(10, 1), 0);
         charge(&mut aggregate, 10);
         requests.ended(10, 1, &mut aggregate);
         requests.pass(REQUEST_REMEMBERED_NS, &mut aggregate);
@@ -205,18 +232,24 @@ mod tests {
 
     #[test]
     fn all_is_bounded_and_lost_ends_fill_nothing_for_ever() {
-        let (mut requests, mut aggregate) = (Requests::default(), Aggregate::default());
+        let (mut requests, mut aggregate) = (Requests::new(0), Aggregate::default());
         requests.name(1, "endless".into());
         for root in 1..=REQUESTS_MAX as u64 {
-            assert_eq!(requests.told(root, 1), Ok(()));
+            requests.now_ns = root;
+            assert_eq!(requests.told(root, 1), 0);
         }
-        assert_eq!(requests.told(1, 1), Ok(()), "known already");
-        assert_eq!(requests.told(0, 1), Err(Loss::RequestsFull));
-        requests.pass(REQUEST_NS_MAX + 1, &mut aggregate);
+        assert_eq!(requests.told(1, 1), 0, "known already");
+        // A program that never tells their ends must not shut out those that come after.
+        let forgotten = requests.told(0, 1);
+        assert_eq!(forgotten, REQUESTS_MAX / FORGOTTEN_PART + 1);
+        assert_eq!(requests.live.len(), REQUESTS_MAX - forgotten + 1);
+        assert!(!requests.live.contains_key(&1) && requests.live.contains_key(&0));
+        requests.now_ns = 0;
+        requests.pass(REQUEST_NS_MAX + REQUESTS_MAX as u64 + 1, &mut aggregate);
         take(&mut requests, &mut aggregate);
         assert!(requests.live.is_empty());
         for root in 0..REQUESTS_MAX as u64 + 10 {
-            assert_eq!(requests.told(root, 1), Ok(()));
+            assert_eq!(requests.told(root, 1), 0);
             requests.ended(root, 1, &mut aggregate);
         }
         assert_eq!((requests.live.len(), requests.ended.len()), (0, REQUESTS_MAX));

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use model::Loss;
 use model::limits::{
     ENDPOINT_BYTES_MAX, ENDPOINTS_MAX, LABEL_NAME_BYTES_MAX, LABEL_SETS_MAX, LABEL_VALUE_BYTES_MAX,
     LABELS_MAX,
@@ -15,6 +16,11 @@ use signal::context::Context;
 
 use crate::event::{Event, Inbox};
 use crate::registry::Registry;
+
+/// What endpoints are called that came when there were too many.
+const OTHERS: &str = "[other endpoints]";
+/// The first one's number.
+const OTHERS_NUMBER: u32 = 1;
 
 /// Names and values.
 type Labels = Box<[(String, String)]>;
@@ -33,11 +39,14 @@ impl Spans {
     /// For tracers, unless samples are not to be labelled.
     #[must_use]
     pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, wanted: bool) -> Self {
+        let mut endpoints = Numbers::new(ENDPOINTS_MAX);
+        endpoints.number(&Box::from(OTHERS));
+        inbox.post(Event::Endpoint { number: OTHERS_NUMBER, name: OTHERS.into() });
         Self {
             registry,
             inbox,
             open: AtomicBool::new(wanted),
-            endpoints: Mutex::new(Numbers::new(ENDPOINTS_MAX)),
+            endpoints: Mutex::new(endpoints),
             label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
         }
     }
@@ -57,7 +66,7 @@ impl Spans {
         self.is_open().then(|| self.registry.own_context()).flatten()
     }
 
-    /// The number of an endpoint's name; 0 if there are too many.
+    /// The number of an endpoint's name; that of `OTHERS` if there are too many, and 0 for none.
     #[must_use]
     pub fn endpoint(&self, name: &[u8]) -> u32 {
         if !self.is_open() || name.is_empty() {
@@ -66,6 +75,9 @@ impl Spans {
         let name = cut(name, ENDPOINT_BYTES_MAX).into_boxed_str();
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, is_new) = endpoints.number(&name);
+        if number == 0 {
+            return OTHERS_NUMBER;
+        }
         if is_new {
             // Under the lock, so that the name is told before anybody else can use its number.
             self.inbox.post(Event::Endpoint { number, name });
@@ -102,6 +114,9 @@ impl Spans {
         let mut sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, is_new) = sets.number(&pairs);
         let number = u64::from(number);
+        if number == 0 {
+            self.registry.count(Loss::SpansFull);
+        }
         if is_new {
             self.inbox.post(Event::Labels { number, pairs });
         }
@@ -188,15 +203,21 @@ mod tests {
     fn a_name_has_one_number_and_is_told_once() {
         let spans = spans(true);
         let numbers = [b"a".as_slice(), b"b", b"a", b""].map(|name| spans.endpoint(name));
-        assert_eq!(numbers, [1, 2, 1, 0]);
+        assert_eq!(numbers, [2, 3, 2, 0]);
         assert_eq!(
             told(&spans),
-            [r#"Endpoint { number: 1, name: "a" }"#, r#"Endpoint { number: 2, name: "b" }"#]
+            [
+                r#"Endpoint { number: 1, name: "[other endpoints]" }"#,
+                r#"Endpoint { number: 2, name: "a" }"#,
+                r#"Endpoint { number: 3, name: "b" }"#
+            ]
         );
-        for n in 2..ENDPOINTS_MAX {
+        for n in 3..ENDPOINTS_MAX {
             assert_eq!(spans.endpoint(n.to_string().as_bytes()) as usize, n + 1);
         }
-        assert_eq!((spans.endpoint(b"one too many"), spans.endpoint(b"a")), (0, 1));
+        let others = [&b"one too many"[..], b"another", b"[other endpoints]"];
+        assert_eq!(others.map(|name| spans.endpoint(name)), [OTHERS_NUMBER; 3]);
+        assert_eq!(spans.endpoint(b"a"), 2);
     }
 
     #[test]
@@ -208,7 +229,7 @@ mod tests {
         spans.request_ended(7, 9);
         spans.request_ended(0, 9);
         assert_eq!(
-            told(&spans),
+            told(&spans)[1..],
             ["Request { root: 7, endpoint: 1 }", "RequestEnded { root: 7, duration_ns: 9 }"]
         );
     }
@@ -240,14 +261,23 @@ mod tests {
         let spans = spans(true);
         let sets = [&b"b\x002\0a\x001\0"[..], b"a\x001\0b\x002\0", b"a\x002\0", b""];
         assert_eq!(sets.map(|set| spans.labels(set)), [1, 1, 2, 0]);
-        assert_eq!(told(&spans).len(), 2);
+        assert_eq!(told(&spans).len(), 1 + 2);
+        for n in 2..LABEL_SETS_MAX {
+            assert_ne!(spans.labels(format!("n\0{n}\0").as_bytes()), 0);
+        }
+        assert_eq!(spans.registry.lost(Loss::SpansFull), 0);
+        assert_eq!((spans.labels(b"one\0too many\0"), spans.labels(b"n\x007\0")), (0, 8));
+        assert_eq!(spans.registry.lost(Loss::SpansFull), 1);
     }
 
     #[test]
     fn nobody_is_told_anything_if_tracers_are_not_wanted_or_it_is_over() {
         let over = spans(true);
         over.close();
-        for spans in [spans(false), over] {
+        told(&over);
+        let unwanted = spans(false);
+        told(&unwanted);
+        for spans in [unwanted, over] {
             assert_eq!((spans.endpoint(b"a"), spans.labels(b"a\0b\0")), (0, 0));
             spans.request(1, 1);
             spans.request_ended(1, 1);

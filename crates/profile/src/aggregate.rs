@@ -434,12 +434,9 @@ impl Aggregate {
 
     /// Says what a set of labels holds, as names and values. It is kept over periods, and a set
     /// that is known stays as it is; samples may come before. Over the bounds a set is left out,
-    /// and its samples have no labels.
-    pub fn labels(&mut self, number: u64, pairs: &[(&str, &str)]) {
-        if number != 0 {
-            // Whether it had room: samples of a set that is not known have no labels.
-            let _ = self.label_sets.learn(number, pairs);
-        }
+    /// and its samples have no labels: then this is false.
+    pub fn labels(&mut self, number: u64, pairs: &[(&str, &str)]) -> bool {
+        number == 0 || self.label_sets.learn(number, pairs)
     }
 
     /// Whether samples of this period have a span with this local root.

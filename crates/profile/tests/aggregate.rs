@@ -250,7 +250,9 @@ fn a_root_names_all_its_samples_and_sets_are_kept() {
     add(&mut aggregate, span(0, 5), 0);
     add(&mut aggregate, None, 0);
     // A set may be learned after its first sample; number 3 never is.
-    aggregate.labels(2, &[("tenant", "9"), ("", "no name"), ("tenant", "9"), ("plan", "")]);
+    assert!(
+        aggregate.labels(2, &[("tenant", "9"), ("", "no name"), ("tenant", "9"), ("plan", "")])
+    );
     aggregate.request("GET /", 50);
     aggregate.request("GET /", 70);
     aggregate.request("", 1);
@@ -263,7 +265,7 @@ fn a_root_names_all_its_samples_and_sets_are_kept() {
     // The next period knows nothing of these but the set.
     assert!(!aggregate.has_root(7));
     add(&mut aggregate, span(7, 8), 2);
-    aggregate.labels(2, &[("tenant", "another")]);
+    assert!(aggregate.labels(2, &[("tenant", "another")]));
     let profile = take(&mut aggregate).profile;
     assert_eq!(spans(&profile), ["7.8  plan= tenant=9 1"]);
     assert_eq!(endpoints(&profile), []);
@@ -281,7 +283,7 @@ fn without_ids_spans_of_one_endpoint_are_one() {
         assert_eq!(aggregate.add(&key, ns(1)), Added::Kept);
     }
     assert_eq!(aggregate.add(&key, ns(1)), Added::Kept);
-    aggregate.labels(5, &[("tenant", "9")]);
+    assert!(aggregate.labels(5, &[("tenant", "9")]));
     for (root, endpoint) in [(1, "GET /"), (2, "GET /"), (3, "POST /")] {
         assert!(aggregate.has_root(root));
         aggregate.endpoint(root, endpoint);
@@ -314,7 +316,8 @@ fn over_the_bounds_of_spans_stacks_and_values_stay() {
         }
         assert!(aggregate.has_root(10) && !aggregate.has_root(11));
         for n in 0..9 {
-            aggregate.labels(n, &[("a", "1"), ("b", "2")]);
+            // Number 0 stands for no labels.
+            assert_eq!(aggregate.labels(n, &[("a", "1"), ("b", "2")]), n <= 3);
             let _ = aggregate.add(&SampleKey { labels: n, ..key }, ns(1));
             aggregate.request(&format!("endpoint {n}"), 2);
         }
@@ -336,7 +339,7 @@ fn over_the_bounds_of_spans_stacks_and_values_stay() {
 fn a_reset_keeps_sets_of_labels() {
     let mut aggregate = Aggregate::new(Limits { stacks: 10, ..Limits::HOST });
     let before = aggregate.bytes();
-    aggregate.labels(1, &[("a", "1")]);
+    assert!(aggregate.labels(1, &[("a", "1")]));
     assert!(aggregate.bytes() > before);
     let _ = stack(&mut aggregate, &["a", "b", "c", "d", "e", "f"]);
     assert_eq!(take(&mut aggregate).ids, Ids::Reset);

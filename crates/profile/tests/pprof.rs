@@ -127,7 +127,7 @@ fn merging_adds_endpoints_and_tells_what_only_one_file_knows() {
     let main = (profile::ThreadKey { tid: 7, generation: 0 }, None);
     let part = |is_known: bool, requests: u64| {
         let mut aggregate = profile::Aggregate::default();
-        aggregate.labels(9, &[("b", "2"), ("a", "1")]);
+        assert!(aggregate.labels(9, &[("b", "2"), ("a", "1")]));
         let root = support::span(1, 0);
         for span in [root, support::span(1, 5), support::span(2, 0)] {
             support::add_for(&mut aggregate, &["A.dll!A.Run()"], main, (1, 10, 0), (Some(span), 9));

@@ -86,8 +86,8 @@ pub fn sample_profile() -> Profile {
     // sorts.
     let get = span(0x00fe_dcba_9876_5432, 0);
     let query = SpanIds { span_id: get.span_id + 1, ..get };
-    aggregate.labels(3, &[("tenant", "Größe 7"), ("state", "new"), ("empty", "")]);
-    aggregate.labels(4, &[("tenant", "8")]);
+    assert!(aggregate.labels(3, &[("tenant", "Größe 7"), ("state", "new"), ("empty", "")]));
+    assert!(aggregate.labels(4, &[("tenant", "8")]));
     add_for(&mut aggregate, &hot, (main, None), (2, 20, 0), (Some(get), 3));
     let sockets = ["libc.so!recv", "Shop.dll!Shop.Db.Query()", root];
     let io = (main, Some(ThreadState::Io));
