@@ -43,7 +43,7 @@ struct Claim {
     what: &'static str,
 }
 
-const CLAIMS: [Claim; 23] = [
+const CLAIMS: [Claim; 26] = [
     Claim {
         text: "CPU time of a thread is what the kernel counted, `timer`, at 5, 10 and 50 ms",
         bound: "±2 %",
@@ -59,6 +59,30 @@ const CLAIMS: [Claim; 23] = [
         test: "cpu_totals",
         run: "busy-scan",
         what: "CPU of ",
+    },
+    Claim {
+        text: "CPU time of the process, all threads: GC, JIT, exceptions, native threads",
+        bound: "±1 %",
+        kind: Kind::Off,
+        test: "whole",
+        run: "whole-",
+        what: "CPU of the process:",
+    },
+    Claim {
+        text: "CPU time of the server GC's threads is under their root",
+        bound: "±2 %",
+        kind: Kind::Off,
+        test: "whole",
+        run: "whole-gc",
+        what: "Garbage Collector",
+    },
+    Claim {
+        text: "CPU time of a native thread is its own",
+        bound: "±2 %",
+        kind: Kind::Off,
+        test: "whole",
+        run: "whole-native",
+        what: "CPU of the native thread",
     },
     Claim {
         text: "two methods have their shares, 50 to 50, at 2, 10 and 50 ms",

@@ -1,7 +1,7 @@
 //! What of a sample a person wants to see: without threads that wait for work, without the frames
 //! that are under everything, and with a wait in the method that waits.
 
-use model::{EndReason, FrameKind, ThreadState};
+use model::{EndReason, FrameKind, ThreadClass, ThreadState};
 use profile::{FrameIndex, Function, Profile, Sample, Values};
 
 use crate::plumbing;
@@ -30,6 +30,8 @@ enum Role {
     Native,
     /// Native code of which only the module is known, or that only begins a thread.
     Module,
+    /// Threads of a kind, such as the garbage collector's.
+    Root,
     /// Why a walk ended before the thread's first frame.
     End,
 }
@@ -86,14 +88,18 @@ impl<'a> Focus<'a> {
         let role = |frame: &FrameIndex| roles.get(frame.get()).copied().unwrap_or(Role::Method);
         let is_method = |frame: &FrameIndex| role(frame).is_method();
         let Some(first) = frames.iter().position(is_method) else {
-            // A thread of the runtime's own: its first function, and what it called by name.
-            frames.retain(|frame| Some(*frame) == leaf || role(frame) == Role::Native);
+            // A thread of the runtime's own: its first function, what it called by name, and what
+            // it is there for.
+            let is_shown = |frame: &FrameIndex| matches!(role(frame), Role::Native | Role::Root);
+            frames.retain(|frame| Some(*frame) == leaf || is_shown(frame));
             return Seen { own: leaf, frames, values };
         };
         let last = frames.iter().rposition(is_method).unwrap_or(first);
         // Under the first method is how every thread begins; above a method that waits are the
         // ways into the kernel.
+        let root = frames.last().copied().filter(|frame| role(frame) == Role::Root);
         frames.truncate(last + 1);
+        frames.extend(root);
         if is_blocked(sample.state) {
             frames.drain(..first);
         }
@@ -117,7 +123,7 @@ impl<'a> Focus<'a> {
         }
         // Without a method it is a thread of the runtime's own: finalizer, JIT, signals. Of a stack
         // that was not walked to its end nobody knows.
-        let is_native = |role: &Role| matches!(role, Role::Native | Role::Module);
+        let is_native = |role: &Role| matches!(role, Role::Native | Role::Module | Role::Root);
         roles.clone().all(is_native) || roles.any(|role| *role == Role::WaitsForWork)
     }
 }
@@ -147,6 +153,7 @@ fn role(profile: &Profile, function: &Function) -> Role {
         Some(FrameKind::Synthetic) if EndReason::ALL.iter().any(|end| end.frame() == name) => {
             Role::End
         }
+        Some(FrameKind::Synthetic) if ThreadClass::of_root(name).is_some() => Role::Root,
         _ if plumbing::passes_on(name) => Role::Plumbing,
         _ => Role::Method,
     }

@@ -17,6 +17,7 @@ mod loaded;
 mod missing;
 mod names;
 mod nothing;
+mod parts;
 mod plumbing;
 mod ranking;
 mod report;

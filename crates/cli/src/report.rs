@@ -11,6 +11,7 @@ use crate::args::{By, Clock, Sort};
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
 use crate::loaded::{Loaded, Process};
+use crate::parts::{self, Part};
 use crate::ranking::{self, Row};
 use crate::table::{self, Line};
 use crate::units::{count, difference, memory, percent, share, time};
@@ -203,6 +204,9 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
     let (cpu, wall) = (time(total.cpu_ns), time(total.wall_ns));
     let samples = count(usize::try_from(total.count).unwrap_or(usize::MAX), "sample");
     let mut lines = vec![("total", format!("{cpu} CPU in {samples}, {wall} wall"))];
+    if total.cpu_ns > 0 {
+        lines.push(("cpu", cpu_parts(&loaded.profile, total.cpu_ns)));
+    }
     let states = sums.states();
     if !states.is_empty() {
         lines.push(("wall", states));
@@ -232,21 +236,30 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
     text
 }
 
+/// What the CPU time was for, the largest part first.
+fn cpu_parts(profile: &Profile, total_ns: u64) -> String {
+    let mut parts: Vec<_> = Part::ALL.into_iter().zip(parts::sums(profile)).collect();
+    parts.retain(|(_, ns)| *ns > 0);
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let text = |(part, ns): &(Part, u64)| {
+        format!("{} {} ({})", part.name(), time(*ns), percent(*ns, total_ns))
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn json_parts(profile: &Profile) -> Value {
+    let parts = Part::ALL.into_iter().zip(parts::sums(profile));
+    Value::Object(parts.map(|(part, ns)| (part.key().to_owned(), json!(ns))).collect())
+}
+
 /// What the kernel counted.
 fn kernel_line(report: &SelfReport, total: Values, lines: &mut Vec<(&'static str, String)>) {
-    let mut kernel = Vec::new();
-    if report.managed_cpu_ns > 0 {
-        kernel.push(format!(
-            "{} for the sampled threads (profile: {})",
-            time(report.managed_cpu_ns),
-            difference(total.cpu_ns, report.managed_cpu_ns)
-        ));
-    }
     if report.process_cpu_ns > 0 {
-        kernel.push(format!("{} for the process", time(report.process_cpu_ns)));
-    }
-    if !kernel.is_empty() {
-        lines.push(("kernel", format!("counted {}", kernel.join(", "))));
+        let (all, made) = (report.process_cpu_ns, total.cpu_ns.saturating_add(report.own_cpu_ns));
+        let process = time(all);
+        let (made, off) = (time(made), difference(made, all));
+        let how = "the profile and the profiler's own threads make";
+        lines.push(("kernel", format!("counted {process} for the process; {how} {made} ({off})")));
     }
 }
 
@@ -323,6 +336,7 @@ pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("by".into(), json!(view.by.to_string()));
     map.insert("total".into(), json_values(total));
+    map.insert("cpu_by_part".into(), json_parts(&loaded.profile));
     map.insert("wall_by_state".into(), json_states(&loaded.profile));
     map.insert("start_unix_ns".into(), json!(period.start_unix_ns));
     map.insert("duration_ns".into(), json!(period.duration_ns));
@@ -394,7 +408,7 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "own_processor_share": share(report.own_cpu_ns, reported_ns),
         "own_memory_bytes": report.own_memory_bytes,
         "process_cpu_ns": report.process_cpu_ns,
-        "managed_cpu_ns": report.managed_cpu_ns,
+        "sampled_cpu_ns": report.sampled_cpu_ns,
         "lost": losses,
         "walks_ended": ends,
     })

@@ -178,7 +178,8 @@ fn the_report_goes_to_standard_error() {
             "  600 ms  75.0 %          0    0.0 %            Shop.Prices.Sum(int)  Shop.dll\n",
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
-            "counted 808 ms for the sampled threads (profile: -1.0 %), 1.00 s for the process",
+            "counted 1.00 s for the process",
+            "the profiler's own threads make 808 ms (-19.2 %)",
             "profiler  used 8.00 ms CPU (0.8 % of the program's, 0.4 % of a processor) and 3.00 \
              MiB of memory",
             "lost      ring_full 6",

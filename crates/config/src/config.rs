@@ -73,6 +73,8 @@ pub struct Config {
     pub cpu_interval: Duration,
     /// How CPU time is sampled.
     pub sampler: Sampler,
+    /// Whether threads that the runtime doesn't tell of are sampled.
+    pub native_threads: bool,
     /// Whether wall time is sampled.
     pub wall_enabled: bool,
     /// Time between two ticks of the wall sampler.
@@ -136,6 +138,7 @@ impl Config {
             cpu_enabled: true,
             cpu_interval: Duration::ZERO,
             sampler: Sampler::Timer,
+            native_threads: true,
             wall_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 16] = [
+pub static OPTIONS: [Opt; 17] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -97,6 +97,17 @@ pub static OPTIONS: [Opt; 16] = [
             },
         ]),
         help: "How CPU time is sampled.",
+    },
+    Opt {
+        var: "CORPROF_NATIVE_THREADS",
+        aliases: &[],
+        flag: Some("native-threads"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.native_threads = value },
+        help: "Whether threads are sampled that run no managed code: those of the garbage \
+               collector and others of the runtime, and those of native libraries. Without them a \
+               profile is not all of the process's CPU time.",
     },
     Opt {
         var: "CORPROF_WALL_ENABLED",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{EndReason, Loss, ThreadState};
+use model::{EndReason, Loss, ThreadClass, ThreadState};
 use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
     ThreadKey, Values,
@@ -24,12 +24,17 @@ const EARLY_MAX: usize = 16;
 /// The frame of time that no sample tells about.
 const UNSAMPLED: &str = "[unsampled]";
 
+/// Whom nobody knows.
+const NOBODY: (ThreadKey, ThreadClass) = (ThreadKey::NONE, ThreadClass::Managed);
+
 /// A stack as it was walked, kept so that it can be interned again.
 #[derive(Clone, Debug)]
 struct Walked {
     frames: Arc<[u64]>,
     gap: Option<usize>,
     end: EndReason,
+    /// Of its thread.
+    class: ThreadClass,
 }
 
 /// A stack that time is charged to.
@@ -61,6 +66,7 @@ impl Payer {
 #[derive(Debug)]
 struct Account {
     key: ThreadKey,
+    class: ThreadClass,
     /// Where it last computed.
     ran: Option<Place>,
     /// Where it was last blocked.
@@ -121,7 +127,7 @@ pub struct Accounts {
     waits: Waits,
     unsampled: FrameId,
     ends: EndCounts,
-    managed_cpu_ns: u64,
+    sampled_cpu_ns: u64,
     #[cfg(feature = "oracle")]
     oracle: crate::oracle::Oracle,
 }
@@ -152,7 +158,7 @@ impl Accounts {
             waits: Waits::default(),
             unsampled,
             ends,
-            managed_cpu_ns: 0,
+            sampled_cpu_ns: 0,
             #[cfg(feature = "oracle")]
             oracle,
         }
@@ -173,7 +179,8 @@ impl Accounts {
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
-        let walked = self.walked(sample);
+        let class = self.account(sample.thread, sample.tid).class;
+        let walked = Walked { class, ..self.walked(sample) };
         #[cfg(feature = "oracle")]
         self.ask_oracle(sample, &walked);
         self.ends.add(walked.end, 1);
@@ -181,7 +188,7 @@ impl Accounts {
         let context = sample.context;
         let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
         let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
-        self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(sample.cpu_ns);
+        self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
         let last = account.ran.replace(place);
         let payer = Payer { thread: account.key, context };
@@ -231,7 +238,8 @@ impl Accounts {
         end: EndReason,
         copy: Option<&StackCopy>,
     ) -> Walked {
-        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end } };
+        let class = ThreadClass::Managed;
+        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end, class } };
         // What lacks its middle can't be joined to another walk of it.
         let rewalked = match gap {
             None => self.symbolizer.rewalk(copy, frames, end),
@@ -241,15 +249,16 @@ impl Accounts {
             self.shared.count(Loss::GuessedFrame);
         }
         if let Some(Rewalked { frames, end, .. }) = rewalked {
-            return Walked { frames: frames.into(), gap: None, end };
+            return Walked { frames: frames.into(), gap: None, end, class };
         }
         // A guess may have led astray.
         match frames.iter().position(|address| !self.symbolizer.know(*address)) {
             Some(astray) => {
                 let frames = frames.get(..astray).unwrap_or_default().into();
-                Walked { frames, gap: gap.filter(|gap| *gap < astray), end: EndReason::NoRule }
+                let gap = gap.filter(|gap| *gap < astray);
+                Walked { frames, gap, end: EndReason::NoRule, class }
             }
-            None => Walked { frames: frames.into(), gap, end },
+            None => Walked { frames: frames.into(), gap, end, class },
         }
     }
 
@@ -262,8 +271,14 @@ impl Accounts {
                     self.aggregate.thread_name(account.key, &name);
                 }
             }
+            Event::Classed { thread, class } => {
+                if let Some(account) = self.threads.get_mut(&thread) {
+                    account.class = class;
+                }
+            }
+            Event::Unsampled { thread, cpu_ns } => self.unsampled(thread, cpu_ns),
             Event::CpuRest { thread, cpu_ns } => {
-                self.managed_cpu_ns = self.managed_cpu_ns.saturating_add(cpu_ns);
+                self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
                 let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
                 self.charge_ran(thread, ThreadState::Running, values);
             }
@@ -315,7 +330,7 @@ impl Accounts {
             }
         }
         let ends = std::mem::take(&mut self.ends);
-        (taken.profile, ends, std::mem::take(&mut self.managed_cpu_ns))
+        (taken.profile, ends, std::mem::take(&mut self.sampled_cpu_ns))
     }
 
     fn account(&mut self, thread: ThreadRef, tid: u32) -> &mut Account {
@@ -323,6 +338,7 @@ impl Accounts {
             // The index too: a number that is used again may get another record, at the same
             // generation.
             key: ThreadKey { tid, generation: thread.index.rotate_left(16) ^ thread.generation },
+            class: ThreadClass::Managed,
             ran: None,
             blocked: None,
             early: Vec::new(),
@@ -347,7 +363,9 @@ impl Accounts {
 
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
         let copy = stack.copy.as_deref();
+        let class = self.threads.get(&thread).map_or(ThreadClass::Managed, |account| account.class);
         let walked = self.walked_again(&stack.frames, stack.gap, stack.end, copy);
+        let walked = Walked { class, ..walked };
         #[cfg(feature = "oracle")]
         self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
         self.ends.add(walked.end, 1);
@@ -362,12 +380,20 @@ impl Accounts {
         self.threads.insert(thread, account);
     }
 
+    fn unsampled(&mut self, thread: Option<ThreadRef>, cpu_ns: u64) {
+        self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
+        let account = thread.and_then(|thread| self.threads.get(&thread));
+        let whose = account.map_or(NOBODY, |account| (account.key, account.class));
+        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+        self.add_unsampled(whose, ThreadState::Running, values);
+    }
+
     /// A delay is charged to what the thread did next: its next sample.
     fn delayed(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
             Some(account) => account.put_off(ThreadState::Runnable, Some(context), values),
-            None => self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values),
+            None => self.add_unsampled(NOBODY, ThreadState::Runnable, values),
         }
     }
 
@@ -376,7 +402,7 @@ impl Accounts {
     fn late(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
         let Some(mut account) = self.threads.remove(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, ThreadState::Runnable, values);
+            return self.add_unsampled(NOBODY, ThreadState::Runnable, values);
         };
         account.late_ns = account.late_ns.saturating_add(wall_ns);
         if account.blocked.is_some() {
@@ -398,7 +424,7 @@ impl Accounts {
                 let payer = Payer { thread: account.key, context: place.context };
                 self.add(payer, id, ThreadState::Runnable, values);
             }
-            None => self.add_unsampled(account.key, ThreadState::Runnable, values),
+            None => self.add_unsampled((account.key, account.class), ThreadState::Runnable, values),
         }
     }
 
@@ -424,16 +450,16 @@ impl Accounts {
     fn waited_unseen(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
         let values = Values { wall_ns, ..Values::default() };
         let Some(account) = self.threads.get(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, ThreadState::Waiting, values);
+            return self.add_unsampled(NOBODY, ThreadState::Waiting, values);
         };
-        let payer = Payer { thread: account.key, context };
+        let (payer, class) = (Payer { thread: account.key, context }, account.class);
         let is_in = |place: &&Place| place.context == context;
         if account.blocked.as_ref().is_some_and(|place| is_in(&place)) {
             return self.charge_blocked(thread, wall_ns);
         }
         let stack = match account.ran.clone().filter(|place| is_in(&place)) {
             Some(mut place) => self.place_id(&mut place),
-            None => self.aggregate.stack([self.unsampled]),
+            None => self.unsampled_stack(class),
         };
         self.add(payer, stack, ThreadState::Waiting, values);
     }
@@ -444,7 +470,7 @@ impl Accounts {
             return;
         }
         let Some(account) = self.threads.get_mut(&thread) else {
-            return self.add_unsampled(ThreadKey::NONE, state, values);
+            return self.add_unsampled(NOBODY, state, values);
         };
         let key = account.key;
         match account.ran.clone() {
@@ -475,7 +501,7 @@ impl Accounts {
             let mut places = account.ran.iter_mut().chain(&mut account.blocked);
             let (stack, context) = match places.find(is_right) {
                 Some(place) => (self.place_id(place), place.context),
-                None => (self.aggregate.stack([self.unsampled]), context.unwrap_or_default()),
+                None => (self.unsampled_stack(account.class), context.unwrap_or_default()),
             };
             self.add(Payer { thread: account.key, context }, stack, state, values);
         }
@@ -491,9 +517,19 @@ impl Accounts {
         id
     }
 
-    fn add_unsampled(&mut self, thread: ThreadKey, state: ThreadState, values: Values) {
-        let stack = self.aggregate.stack([self.unsampled]);
+    fn add_unsampled(
+        &mut self,
+        (thread, class): (ThreadKey, ThreadClass),
+        state: ThreadState,
+        values: Values,
+    ) {
+        let stack = self.unsampled_stack(class);
         self.add(Payer::only(thread), stack, state, values);
+    }
+
+    fn unsampled_stack(&mut self, class: ThreadClass) -> StackId {
+        let root = class.root().map(|name| self.aggregate.synthetic_frame(name));
+        self.aggregate.stack([self.unsampled].into_iter().chain(root))
     }
 
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
@@ -539,6 +575,7 @@ impl Accounts {
         if walked.gap.is_none() && walked.end != EndReason::Root {
             frames.push(self.aggregate.synthetic_frame(walked.end.frame()));
         }
+        frames.extend(walked.class.root().map(|name| self.aggregate.synthetic_frame(name)));
         self.aggregate.stack(frames)
     }
 }

@@ -231,10 +231,10 @@ impl Collector {
         };
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let bytes = bytes.saturating_add(self.spans.bytes());
-        let (mut profile, ends, managed_cpu_ns) = self.accounts.take(period);
+        let (mut profile, ends, sampled_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,
-            managed_cpu_ns,
+            sampled_cpu_ns,
             own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             ..self.report(&end)
         });

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::EndReason;
+use model::{EndReason, ThreadClass};
 use signal::context::SpanContext;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
@@ -57,6 +57,21 @@ pub enum Event {
         thread: ThreadRef,
         /// Its name.
         name: String,
+    },
+    /// What a thread is there for, if not for managed code.
+    Classed {
+        /// Which.
+        thread: ThreadRef,
+        /// What for.
+        class: ThreadClass,
+    },
+    /// CPU time of which nobody knows where it went: of a thread before it was known, or without
+    /// samples; or of threads that were over before anybody saw them.
+    Unsampled {
+        /// Whose; `None` of nobody that is known.
+        thread: Option<ThreadRef>,
+        /// In nanoseconds.
+        cpu_ns: u64,
     },
     /// CPU time that no sample will carry: the thread has ended, or the profiler stops.
     CpuRest {

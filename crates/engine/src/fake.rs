@@ -1,7 +1,7 @@
 //! What tests have in place of a runtime and of handlers: a table, and state that no handler sees.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use model::Loss;
 use signal::handler::Shared;
@@ -77,6 +77,15 @@ pub fn shared(records: usize, slots: u64) -> &'static Shared {
     let records: Vec<Record> = (0..records).map(|_| Record::default()).collect();
     let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
     Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))))
+}
+
+/// The same, which knows who has which record.
+pub fn shared_with_tids(records: usize, slots: u64) -> &'static Shared {
+    let by_tid: Vec<AtomicU32> = (0..model::limits::TIDS_MAX).map(|_| AtomicU32::new(0)).collect();
+    let shared = shared(records, slots);
+    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
+    let ring = Ring::new(slots.leak());
+    Box::leak(Box::new(Shared::new(shared.records, by_tid.leak(), ring)))
 }
 
 /// How often something was lost.

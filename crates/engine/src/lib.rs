@@ -1,13 +1,15 @@
 //! The profiler without a runtime: who is sampled, how, what for, and where it goes.
 //!
-//! In the order of the data: `registry` (threads) → `cpu`, `wall` (samplers; `ticker` is their
-//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `watched`
-//! requests from each other) → `event` and the
-//! signal crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint),
-//! `symbolizer` (names, by `methods`) → `output`. `spans` is what tracers call. `profiler` puts
-//! them together. What is asked of the runtime is the trait in `runtime`.
+//! In the order of the data: `registry` (threads; `natives` finds those that the runtime doesn't
+//! tell of, `balance` what all of them must add up to) → `cpu`, `wall` (samplers; `ticker` is their
+//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `watched` requests
+//! from each other) → `event` and the signal crate's ring → `collector` → `accounts` (who is
+//! charged; `requests`: for which endpoint), `symbolizer` (names, by `methods`) → `output`. `spans`
+//! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
+//! in `runtime`.
 
 mod accounts;
+mod balance;
 mod blocked;
 mod collector;
 mod cpu;
@@ -17,6 +19,7 @@ mod event;
 mod fake;
 mod log;
 mod methods;
+mod natives;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod output;

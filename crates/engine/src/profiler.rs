@@ -2,7 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::collector::{Collector, CollectorState, Parts};
 use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
 use crate::log::Log;
+use crate::natives::Natives;
 use crate::publish::Publisher;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
@@ -62,6 +63,18 @@ impl std::fmt::Display for StartError {
             Self::Thread(error) => write!(formatter, "no thread of its own: {error}"),
         }
     }
+}
+
+/// What is logged at the start.
+fn started(config: &Config, runtime_version: &str, folder: &Path) -> String {
+    format!(
+        "agent {} in process {}, {runtime_version}: profiles of {} go to {} every {:?}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        config.service,
+        folder.display(),
+        config.upload_period,
+    )
 }
 
 /// A running profiler.
@@ -118,14 +131,8 @@ impl Profiler {
         let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
         let runtime_version = runtime.version();
         let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
-        let started = format!(
-            "agent {} in process {}, {runtime_version}: profiles of {} go to {} every {:?}",
-            env!("CARGO_PKG_VERSION"),
-            std::process::id(),
-            config.service,
-            folder.display(),
-            config.upload_period,
-        );
+        let started = started(&config, &runtime_version, &folder);
+        let natives = config.native_threads;
         let parts = Parts {
             shared,
             inbox,
@@ -147,6 +154,7 @@ impl Profiler {
         };
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
+        registry.begin(natives);
         let collector = Collector::new(parts);
         let state = Arc::clone(&profiler.collector);
         let run = move || {
@@ -180,6 +188,7 @@ impl Profiler {
             state: Arc::clone(&self.ticker),
             wall,
             scan: Scan::new(SIGNAL),
+            natives: config.native_threads.then(|| Natives::new(Arc::clone(&self.registry))),
             scan_interval_ns: nanos(config.cpu_interval),
             wall_interval_ns,
         };

@@ -1,4 +1,5 @@
-//! The managed thread list: who is tracked, under which record, and what keeps sampling it.
+//! The thread list: who is tracked, under which record, and what keeps sampling it. The runtime
+//! tells of managed threads; `natives` finds the others.
 //!
 //! Callbacks come on the runtime's threads, mostly on the very thread they speak of, and in any
 //! order: a name may come before its thread. Entries are keyed by the runtime's thread number and
@@ -7,14 +8,19 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::Loss;
-use model::limits::{THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX};
+use model::limits::{
+    NATIVE_LAG_NS_MAX, THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX,
+};
+use model::{Loss, ThreadClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::context::Context;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
-use sys::{alternate_stack, clock, thread};
+use sys::proc::{Stat, thread_ids, thread_name};
+use sys::thread::StackRange;
+use sys::{alternate_stack, clock, disposition, thread};
 
+use crate::balance::Balance;
 use crate::cpu::{CpuSampler, Watch};
 use crate::event::{Event, Inbox};
 
@@ -54,10 +60,45 @@ pub enum Change {
     },
 }
 
+/// A thread that the runtime doesn't tell of.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// The kernel's id.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is there for.
+    pub class: ThreadClass,
+    /// Its stack, if that is known.
+    pub stack: Option<StackRange>,
+    /// When it began, in the kernel's ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// Who told of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Id {
+    /// The runtime, by its number.
+    Managed(ManagedId),
+    /// The kernel, by its id.
+    Native(u32),
+}
+
+/// What is known of a thread when it comes.
+struct Arrival {
+    tid: u32,
+    stack: Option<StackRange>,
+    /// Whether a signal does no harm to it.
+    takes_signals: bool,
+    class: ThreadClass,
+}
+
 /// A thread that has a record.
 struct Tracked {
     thread: ThreadRef,
     tid: u32,
+    /// From where on its CPU clock its time is charged.
+    from_ns: u64,
 }
 
 #[derive(Default)]
@@ -66,9 +107,37 @@ struct Entry {
     tracked: Option<Tracked>,
 }
 
+/// What tells a thread from a later one of the same id.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    start_ticks: u64,
+    /// Its CPU clock when it was last looked at.
+    cpu_ns: u64,
+}
+
+impl Life {
+    /// Whether it is still that thread. One that has not run is: any other has another clock.
+    fn goes_on(&mut self, tid: u32) -> bool {
+        let Some(cpu_ns) = clock::thread_cpu_ns(tid) else { return false };
+        let before_ns = std::mem::replace(&mut self.cpu_ns, cpu_ns);
+        cpu_ns == before_ns
+            || (cpu_ns > before_ns
+                && Stat::read(tid).is_some_and(|stat| stat.start_ticks == self.start_ticks))
+    }
+}
+
 #[derive(Default)]
 struct Threads {
-    entries: FxHashMap<ManagedId, Entry>,
+    entries: FxHashMap<Id, Entry>,
+    /// Those that the runtime doesn't tell of.
+    natives: FxHashMap<u32, Life>,
+    /// Threads that have no record, and up to where on their CPU clocks their time has been charged
+    /// or is none of ours.
+    charged: FxHashMap<u32, u64>,
+    /// How many there may be before those of threads that have ended are looked for.
+    charged_max: usize,
+    /// Against the kernel's count for the process; `None` if natives are not looked for.
+    balance: Option<Balance>,
     /// What samples each tracked thread.
     watches: FxHashMap<ThreadRef, Watch>,
     /// The kernel's ids of threads whose context a tracer writes.
@@ -94,6 +163,24 @@ impl Registry {
         Self { shared, inbox, cpu, threads: Mutex::default() }
     }
 
+    /// Begins to count: what threads have used before now is none of the profile's. With `natives`,
+    /// threads that the runtime doesn't tell of are tracked, too.
+    pub fn begin(&self, natives: bool) {
+        let ids = thread_ids().unwrap_or_default();
+        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
+        let mut threads = self.lock();
+        let balance = Balance::begin(clock::process_cpu_ns(), thread::spawned_cpu_ns());
+        threads.balance = natives.then_some(balance);
+        threads.charged = ids.into_iter().filter_map(clock).collect();
+    }
+
+    /// Whether threads that the runtime doesn't tell of are tracked: not before it has begun to
+    /// count, and not after the end.
+    pub fn tracks_natives(&self) -> bool {
+        let threads = self.lock();
+        threads.balance.is_some() && !threads.stopped
+    }
+
     fn lock(&self) -> MutexGuard<'_, Threads> {
         // Every change leaves the list usable, so what a panicked holder left is too.
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
@@ -103,58 +190,76 @@ impl Registry {
     pub fn created(&self, id: ManagedId) {
         let mut threads = self.lock();
         if !threads.stopped {
-            threads.entries.entry(id).or_default();
+            threads.entries.entry(Id::Managed(id)).or_default();
         }
     }
 
     /// A thread's system thread is known: it is tracked from now on.
     pub fn assigned(&self, id: ManagedId, tid: u32) {
-        self.track(id, tid);
-        self.cpu.say_refusal();
-    }
-
-    fn track(&self, id: ManagedId, tid: u32) {
         let own = tid == thread::own_id();
         // Asking for a stack may read a file, hence before the lock. Another thread's stack is not
         // known: its walks end at once and say so.
         let stack = if own { thread::own_stack() } else { None };
         // A thread without that room must get no signal: one during a fault would kill the process.
         // Another thread's signal stack can be neither seen nor changed; it is taken as it is.
-        let room = !own || alternate_stack::make_room();
-        let (stack_start, stack_end) = stack.map_or((0, 0), |range| (range.start, range.end));
-        let cpu_ns = clock::thread_cpu_ns(tid).unwrap_or(0);
-        let time_ns = clock::monotonic_ns();
-        let mut threads = self.lock();
-        if threads.stopped {
-            return;
+        let takes_signals = !own || alternate_stack::make_room();
+        let name = thread_name(tid).unwrap_or_default();
+        let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
+        if class != ThreadClass::Managed {
+            // The runtime gives its own threads names that the program doesn't see.
+            self.named(id, name);
         }
-        let known = threads.entries.get(&id).and_then(|entry| entry.tracked.as_ref());
-        // A thread that another one told of is told of again by itself, which knows its stack.
-        let learns_stack = stack.is_some() && known.is_some_and(|known| !self.has_stack(known));
-        if known.is_some_and(|known| known.tid == tid) && !learns_stack {
+        self.track(Id::Managed(id), &Arrival { tid, stack, takes_signals, class });
+        self.cpu.say_refusal();
+    }
+
+    /// A thread that the runtime doesn't tell of is tracked from now on.
+    pub fn adopt(&self, native: Native) {
+        let Native { tid, name, class, stack, start_ticks } = native;
+        let takes_signals = class != ThreadClass::Native || !disposition::has_small_stacks();
+        self.track(Id::Native(tid), &Arrival { tid, stack, takes_signals, class });
+        let mut threads = self.lock();
+        let tracked = threads.entries.get(&Id::Native(tid)).and_then(|e| e.tracked.as_ref());
+        if let Some(thread) = tracked.map(|tracked| tracked.thread) {
+            self.inbox.post(Event::Named { thread, name });
+            threads.natives.insert(tid, Life { start_ticks, cpu_ns: 0 });
+        }
+        drop(threads);
+        self.cpu.say_refusal();
+    }
+
+    fn track(&self, id: Id, arrival: &Arrival) {
+        let Arrival { tid, stack, takes_signals, class } = *arrival;
+        let (stack_start, stack_end) = stack.map_or((0, 0), |range| (range.start, range.end));
+        let mut threads = self.lock();
+        // The runtime may have told of it in this very moment.
+        let is_late = matches!(id, Id::Native(_)) && self.is_tracked(tid);
+        if threads.stopped || is_late || !self.is_news(&threads, id, tid, stack.is_some()) {
             return;
         }
         let is_traced = threads.traced.contains(&tid);
         // What is ended here is taken again just below: a thread that is told of twice keeps its
         // record, and so the context that a tracer writes to.
         self.end(&mut threads, id);
+        self.end_native(&mut threads, tid);
         let Some(index) = threads.take_index() else {
             self.shared.count(Loss::TooManyThreads);
             return;
         };
         let Some(record) = self.shared.records.get(index as usize) else { return };
-        // A thread's own start is its own work; a thread that has done more before the runtime knew
-        // it did that for somebody else.
-        let seen = if cpu_ns <= THREAD_START_CPU_NS_MAX { 0 } else { cpu_ns };
-        let generation = record.open(tid, stack_start, stack_end, seen);
+        let cpu_ns = clock::thread_cpu_ns(tid).unwrap_or(0);
+        let time_ns = clock::monotonic_ns();
+        let from_ns = threads.charged.remove(&tid).filter(|from| *from <= cpu_ns).unwrap_or(0);
+        let before_ns = cpu_ns.saturating_sub(from_ns);
+        // A managed thread's own start is its own work. One that has done more before the runtime
+        // knew it did that for somebody else, and what others did is not known.
+        let is_start = matches!(id, Id::Managed(_)) && before_ns <= THREAD_START_CPU_NS_MAX;
+        let unsampled_ns = if is_start { 0 } else { before_ns };
+        let seen_ns = from_ns.saturating_add(unsampled_ns);
+        let generation = record.open(tid, stack_start, stack_end, seen_ns);
         let thread = ThreadRef { index, generation };
         self.shared.set_record_of(tid, index);
-        let watch = if room {
-            self.cpu.watch(thread, tid, self.shared)
-        } else {
-            self.shared.count(Loss::NoTimer);
-            Watch::Off
-        };
+        let watch = self.watch(thread, tid, takes_signals);
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
         if is_traced {
@@ -162,12 +267,45 @@ impl Registry {
             threads.changes.push(Change::Traced { thread });
         }
         self.inbox.post(Event::Started { thread, tid });
+        if class != ThreadClass::Managed {
+            self.inbox.post(Event::Classed { thread, class });
+        }
+        if unsampled_ns > 0 {
+            self.inbox.post(Event::Unsampled { thread: Some(thread), cpu_ns: unsampled_ns });
+        }
         let entry = threads.entries.entry(id).or_default();
         if let Some(name) = &entry.name {
             self.inbox.post(Event::Named { thread, name: name.clone() });
         }
-        entry.tracked = Some(Tracked { thread, tid });
+        entry.tracked = Some(Tracked { thread, tid, from_ns });
         threads.watches.insert(thread, watch);
+    }
+
+    /// Whether it is not known yet that this is the thread's id, or where its stack lies.
+    fn is_news(&self, threads: &Threads, id: Id, tid: u32, knows_stack: bool) -> bool {
+        let known = threads.entries.get(&id).and_then(|entry| entry.tracked.as_ref());
+        // A thread that another one told of is told of again by itself, which knows its stack.
+        let learns_stack = knows_stack && known.is_some_and(|known| !self.has_stack(known));
+        known.is_none_or(|known| known.tid != tid) || learns_stack
+    }
+
+    fn watch(&self, thread: ThreadRef, tid: u32, takes_signals: bool) -> Watch {
+        if takes_signals {
+            return self.cpu.watch(thread, tid, self.shared);
+        }
+        self.shared.count(Loss::NoTimer);
+        Watch::Off
+    }
+
+    /// Whether a thread has a record, whoever told of it.
+    pub fn is_tracked(&self, tid: u32) -> bool {
+        let place = self.shared.by_tid.get(tid as usize);
+        place.is_some_and(|place| place.load(Ordering::Acquire) != 0)
+    }
+
+    /// How many threads have a record.
+    pub fn tracked_count(&self) -> usize {
+        self.lock().watches.len()
     }
 
     fn has_stack(&self, tracked: &Tracked) -> bool {
@@ -183,7 +321,7 @@ impl Registry {
         if threads.stopped {
             return;
         }
-        let entry = threads.entries.entry(id).or_default();
+        let entry = threads.entries.entry(Id::Managed(id)).or_default();
         if let Some(tracked) = &entry.tracked {
             self.inbox.post(Event::Named { thread: tracked.thread, name: name.clone() });
         }
@@ -193,14 +331,31 @@ impl Registry {
     /// A thread is gone, or about to be.
     pub fn destroyed(&self, id: ManagedId) {
         let mut threads = self.lock();
-        self.end(&mut threads, id);
-        threads.entries.remove(&id);
+        self.end(&mut threads, Id::Managed(id));
+        threads.entries.remove(&Id::Managed(id));
+    }
+
+    /// Ends the tracking of threads that the runtime didn't tell of and that are gone.
+    pub fn end_gone_natives(&self) {
+        let mut threads = self.lock();
+        let is_gone = |(tid, life): (&u32, &mut Life)| (!life.goes_on(*tid)).then_some(*tid);
+        let gone: Vec<u32> = threads.natives.iter_mut().filter_map(is_gone).collect();
+        for tid in gone {
+            self.end_native(&mut threads, tid);
+        }
+    }
+
+    fn end_native(&self, threads: &mut Threads, tid: u32) {
+        if threads.natives.remove(&tid).is_some() {
+            self.end(threads, Id::Native(tid));
+            threads.entries.remove(&Id::Native(tid));
+        }
     }
 
     /// Ends the tracking of a thread, if it is tracked: its last CPU time is handed on.
-    fn end(&self, threads: &mut Threads, id: ManagedId) {
+    fn end(&self, threads: &mut Threads, id: Id) {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
-        let Some(Tracked { thread, tid }) = tracked else { return };
+        let Some(Tracked { thread, tid, from_ns }) = tracked else { return };
         let watch = threads.watches.remove(&thread);
         threads.traced.remove(&tid);
         let Some(record) = self.shared.records.get(thread.index as usize) else { return };
@@ -216,6 +371,66 @@ impl Registry {
         let time_ns = clock::monotonic_ns();
         threads.changes.push(Change::Ended { thread, time_ns, cpu_ns });
         threads.free.push(thread.index);
+        if let Some(balance) = &mut threads.balance {
+            balance.ended(cpu_ns.saturating_sub(from_ns));
+        }
+        threads.note_charged(tid, cpu_ns);
+    }
+
+    /// Charges CPU time that no sample will carry: of threads that give none, and of those that
+    /// were over before anybody saw them.
+    pub fn settle(&self) {
+        // In this order, see the balance.
+        let process_ns = clock::process_cpu_ns();
+        let ids = thread_ids().unwrap_or_default();
+        let mut threads = self.lock();
+        if threads.stopped {
+            // Nobody is tracked any more: what the program still does is nobody's.
+            return self.charge_unseen(&mut threads, process_ns, &[]);
+        }
+        self.charge_lagging(&threads);
+        self.charge_unseen(&mut threads, process_ns, &ids);
+    }
+
+    fn charge_lagging(&self, threads: &Threads) {
+        for tid in threads.natives.keys() {
+            let entry = threads.entries.get(&Id::Native(*tid));
+            let Some(tracked) = entry.and_then(|entry| entry.tracked.as_ref()) else { continue };
+            let record = self.shared.records.get(tracked.thread.index as usize);
+            let (Some(record), Some(now_ns)) = (record, clock::thread_cpu_ns(*tid)) else {
+                continue;
+            };
+            if now_ns.saturating_sub(record.cpu_seen_ns()) > NATIVE_LAG_NS_MAX {
+                let cpu_ns = record.take_cpu_ns(now_ns);
+                self.inbox.post(Event::Unsampled { thread: Some(tracked.thread), cpu_ns });
+            }
+        }
+    }
+
+    fn charge_unseen(&self, threads: &mut Threads, process_ns: u64, ids: &[u32]) {
+        let Some(mut balance) = threads.balance else { return };
+        let Some(own) = thread::spawned_ids() else { return };
+        let used = |tracked: &Tracked| {
+            let record = self.shared.records.get(tracked.thread.index as usize);
+            let seen_ns = record.map_or(0, signal::record::Record::cpu_seen_ns);
+            // As it is done when it ends.
+            let cpu_ns = clock::thread_cpu_ns(tracked.tid).filter(|now| *now >= seen_ns);
+            cpu_ns.unwrap_or(seen_ns).saturating_sub(tracked.from_ns)
+        };
+        let tracked = threads.entries.values().filter_map(|entry| entry.tracked.as_ref());
+        let tracked_ns = tracked.map(used).fold(0, u64::saturating_add);
+        let other = |tid: &&u32| !own.contains(tid) && !self.is_tracked(**tid);
+        let others = ids.iter().filter(other).filter_map(|tid| {
+            let cpu_ns = clock::thread_cpu_ns(*tid)?;
+            let from_ns = threads.charged.get(tid).filter(|from| **from <= cpu_ns);
+            Some(cpu_ns.saturating_sub(from_ns.copied().unwrap_or(0)))
+        });
+        let living_ns = others.fold(tracked_ns, u64::saturating_add);
+        let owed_ns = balance.owed_ns(process_ns, thread::spawned_cpu_ns(), living_ns);
+        threads.balance = Some(balance);
+        if owed_ns > 0 {
+            self.inbox.post(Event::Unsampled { thread: None, cpu_ns: owed_ns });
+        }
     }
 
     /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody
@@ -266,16 +481,32 @@ impl Registry {
     /// Ends the tracking of all threads: after it, no signal is made and the last CPU time of each
     /// has been handed on. The caller shuts the gate.
     pub fn stop(&self) {
+        let process_ns = clock::process_cpu_ns();
+        let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
+        if threads.stopped {
+            return;
+        }
         threads.stopped = true;
-        let ids: Vec<ManagedId> = threads.entries.keys().copied().collect();
-        for id in ids {
+        let tracked: Vec<Id> = threads.entries.keys().copied().collect();
+        for id in tracked {
             self.end(&mut threads, id);
         }
+        self.charge_unseen(&mut threads, process_ns, &ids);
     }
 }
 
 impl Threads {
+    /// Notes up to where a thread's time has been charged: it may be told of again.
+    fn note_charged(&mut self, tid: u32, cpu_ns: u64) {
+        const MAX: usize = 1024;
+        self.charged.insert(tid, cpu_ns);
+        if self.charged.len() > self.charged_max.max(MAX) {
+            self.charged.retain(|tid, from| clock::thread_cpu_ns(*tid) >= Some(*from));
+            self.charged_max = self.charged.len().saturating_mul(2);
+        }
+    }
+
     fn take_index(&mut self) -> Option<u32> {
         if let Some(index) = self.free.pop() {
             return Some(index);

@@ -10,6 +10,7 @@ use sys::clock;
 
 use crate::cpu::Scan;
 use crate::event::{Event, Inbox};
+use crate::natives::Natives;
 use crate::registry::{Change, Registry};
 use crate::wall::WallSampler;
 
@@ -43,6 +44,8 @@ pub struct Ticker {
     pub wall: Option<WallSampler>,
     /// The scan sampler: of all threads, or of those that could not have a timer.
     pub scan: Scan,
+    /// What finds threads that the runtime doesn't tell of, unless switched off.
+    pub natives: Option<Natives>,
     /// Between two scans, in nanoseconds.
     pub scan_interval_ns: u64,
     /// Between two wall ticks, in nanoseconds.
@@ -56,6 +59,9 @@ impl Ticker {
         let mut next_scan_ns = 0;
         let mut settled = 0;
         while !self.state.stop.load(Ordering::Acquire) {
+            if let Some(natives) = &mut self.natives {
+                natives.tick();
+            }
             self.take_changes();
             if !self.scan.is_empty() && clock::monotonic_ns() >= next_scan_ns {
                 self.scan.tick();
@@ -106,6 +112,9 @@ impl Ticker {
         let request = self.state.settle_request.load(Ordering::Acquire);
         if request == settled {
             return settled;
+        }
+        if let Some(natives) = &self.natives {
+            natives.settle();
         }
         self.take_changes();
         if let Some(wall) = &mut self.wall {

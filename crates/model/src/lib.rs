@@ -3,9 +3,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod class;
 pub mod limits;
 mod reason;
 mod state;
 
+pub use class::ThreadClass;
 pub use reason::{EndReason, Loss};
 pub use state::{FrameKind, ThreadState};

@@ -19,6 +19,19 @@ pub const THREAD_NAME_BYTES_MAX: usize = 128;
 /// CPU time that a thread may have used before it is known and still be charged with it, in
 /// nanoseconds: the start of a thread takes some 100 µs. More was done for somebody else.
 pub const THREAD_START_CPU_NS_MAX: u64 = 10_000_000;
+/// Threads that the runtime doesn't tell of which are taken in at one look.
+pub const NATIVES_A_BEAT_MAX: usize = 4096;
+/// How much longer the pauses between looks for such threads are than the looks take: a thousandth
+/// of one processor at most, however many threads there are.
+pub const NATIVES_PAUSE: u64 = 1000;
+/// What looks may cost before pauses get longer for it, in nanoseconds of CPU time: some dozen
+/// looks, so that those in a program's first second find its threads soon.
+pub const NATIVES_BURST_NS_MAX: u64 = 10_000_000;
+/// Longest pause between two looks for such threads, in nanoseconds.
+pub const NATIVES_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// CPU time that a thread which the runtime doesn't tell of may have used since its last sample, in
+/// nanoseconds, before it is charged without one: it may have blocked the signal.
+pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;
 /// A blocked thread is visited again after its wait so far, divided by this: what the wall sampler
 /// can be late with is then a 64th of the wait.
 pub const WALL_BACKOFF_DIVISOR: u64 = 64;

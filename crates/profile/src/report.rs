@@ -49,7 +49,7 @@ pub struct SelfReport {
     /// CPU nanoseconds of the whole process in the period, as the kernel counted them.
     pub process_cpu_ns: u64,
     /// CPU nanoseconds of the sampled threads in the period, as the kernel counted them.
-    pub managed_cpu_ns: u64,
+    pub sampled_cpu_ns: u64,
     /// Samples lost, by reason.
     pub losses: LossCounts,
     /// Walks by why they ended.
@@ -128,7 +128,7 @@ impl SelfReport {
             Number("own_cpu_ns", &mut self.own_cpu_ns),
             Number("own_memory_bytes", &mut self.own_memory_bytes),
             Number("process_cpu_ns", &mut self.process_cpu_ns),
-            Number("managed_cpu_ns", &mut self.managed_cpu_ns),
+            Number("sampled_cpu_ns", &mut self.sampled_cpu_ns),
         ]
     }
 
@@ -204,7 +204,7 @@ impl SelfReport {
             (&mut self.wall_samples, other.wall_samples),
             (&mut self.own_cpu_ns, other.own_cpu_ns),
             (&mut self.process_cpu_ns, other.process_cpu_ns),
-            (&mut self.managed_cpu_ns, other.managed_cpu_ns),
+            (&mut self.sampled_cpu_ns, other.sampled_cpu_ns),
         ] {
             *sum = sum.saturating_add(more);
         }

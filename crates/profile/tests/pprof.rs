@@ -193,7 +193,7 @@ fn go_tool_pprof_agrees_and_keeps_what_we_need() {
     let focused = pprof(&["-top", "-sample_index=wall", "-tagfocus=trace endpoint=GET /orders"]);
     assert!(focused.contains("Showing nodes accounting for 40ms, 3.81% of 1050ms"), "{focused}");
     let comments = pprof(&["-comments"]);
-    assert!(comments.contains("corprof.managed_cpu_ns=362000000"), "{comments}");
+    assert!(comments.contains("corprof.sampled_cpu_ns=362000000"), "{comments}");
     // A file that pprof has rewritten still has kinds, threads, states and the report.
     pprof(&["-proto", &format!("-output={}", rewritten.display())]);
     let again = decode(&std::fs::read(&rewritten).unwrap()).unwrap().profile;

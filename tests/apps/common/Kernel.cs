@@ -1,4 +1,6 @@
 using System;
+using System.Collections.Generic;
+using System.IO;
 using System.Runtime.InteropServices;
 
 namespace Corprof.TestApps;
@@ -8,6 +10,8 @@ static unsafe class Kernel
 {
     const int ProcessClock = 2;
     const int ThreadClock = 3;
+    // Of a thread by its id, as the kernel's scheduler counts.
+    const int OtherThreadClock = 6;
     const long NanosPerSecond = 1_000_000_000;
 
     [StructLayout(LayoutKind.Sequential)]
@@ -54,6 +58,27 @@ static unsafe class Kernel
             GetResourceUsage(0, &usage);
             var micros = usage.UserMicros + usage.SystemMicros;
             return (usage.UserSeconds + usage.SystemSeconds) * NanosPerSecond + micros * 1000;
+        }
+    }
+
+    /// <summary>The CPU time of another thread, in nanoseconds; 0 once it has ended.</summary>
+    public static long CpuOf(int thread) => ReadClock((~thread << 3) | OtherThreadClock);
+
+    /// <summary>All threads of the process by id, with the names that the kernel has.</summary>
+    public static IEnumerable<(int Id, string Name)> Threads()
+    {
+        foreach (var folder in Directory.GetDirectories("/proc/self/task"))
+        {
+            string name;
+            try
+            {
+                name = File.ReadAllText(folder + "/comm").TrimEnd('\n');
+            }
+            catch (IOException)
+            {
+                continue;
+            }
+            yield return (int.Parse(Path.GetFileName(folder)), name);
         }
     }
 

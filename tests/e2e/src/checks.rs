@@ -109,7 +109,7 @@ impl<'a> Checks<'a> {
             self.that(one == other, format!("{what}: {one} and {other}"));
         };
         same("CPU samples in the profile and reported", total.count, report.cpu_samples);
-        same("CPU time in the profile and reported", total.cpu_ns, report.managed_cpu_ns);
+        same("CPU time in the profile and reported", total.cpu_ns, report.sampled_cpu_ns);
         for loss in [
             Loss::CaughtPanic,
             Loss::WriteFailed,

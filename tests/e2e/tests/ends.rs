@@ -117,10 +117,10 @@ fn periods() -> Result<()> {
             let (total, period) = (profile.total(), profile.period);
             let report = profile.report.clone().unwrap_or_default();
             checks.that(
-                total.cpu_ns == report.managed_cpu_ns,
+                total.cpu_ns == report.sampled_cpu_ns,
                 format!(
                     "profile {seq} has {} ns and tells {}",
-                    total.cpu_ns, report.managed_cpu_ns
+                    total.cpu_ns, report.sampled_cpu_ns
                 ),
             );
             // What a thread used before the period's end may be told by a sample after it.

@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 19] = [
+pub const APPS: [&str; 20] = [
     "plain",
     "split",
     "busy",
@@ -34,6 +34,7 @@ pub const APPS: [&str; 19] = [
     "ends",
     "pool",
     "faults",
+    "whole",
     "activities",
     "requests",
     "native",

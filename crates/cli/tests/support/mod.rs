@@ -176,7 +176,7 @@ pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
         own_cpu_ns: 4 * MS,
         own_memory_bytes: 3 << 20,
         process_cpu_ns: 500 * MS,
-        managed_cpu_ns: 404 * MS,
+        sampled_cpu_ns: 404 * MS,
         ..SelfReport::default()
     };
     report.losses.add(Loss::RingFull, 3);

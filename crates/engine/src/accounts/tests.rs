@@ -329,7 +329,12 @@ fn handlers_and_nameless_functions_are_shown_once() {
     let handler = body + 8;
     books.start(T);
     let mut expect = |frames: &[u64], gap: Option<usize>, expected: &[&str]| {
-        let walked = Walked { frames: frames.into(), gap, end: EndReason::Root };
+        let walked = Walked {
+            frames: frames.into(),
+            gap,
+            end: EndReason::Root,
+            class: ThreadClass::Managed,
+        };
         let id = books.accounts.intern(&walked);
         let key =
             SampleKey { stack: id, thread: ThreadKey::NONE, state: None, span: None, labels: 0 };
@@ -369,7 +374,9 @@ fn a_row_of_nameless_functions_is_shown_as_one() {
         });
         found.expect("some code in this process has no symbol")
     };
-    let walked = |frames: &[u64]| Walked { frames: frames.into(), gap: None, end: EndReason::Root };
+    let class = ThreadClass::Managed;
+    let walked =
+        |frames: &[u64]| Walked { frames: frames.into(), gap: None, end: EndReason::Root, class };
     let once = books.accounts.aggregate.stack([named]);
     assert_eq!(books.accounts.intern(&walked(&[start; 3])), once);
     let apart = books.accounts.intern(&walked(&[start, method(1), start]));

@@ -175,25 +175,206 @@ fn a_threads_own_word_brings_its_stack() {
     assert_eq!(record(0).stack(), (stack.start, stack.end));
 }
 
-#[test]
-fn cpu_time_of_before_is_only_charged_if_it_was_the_threads_start() {
-    let registry = registry(4);
+/// Tracks the calling thread for a moment; returns what it was charged with as its own work and as
+/// work of unknown kind, and bounds of its CPU clock when it was told of and when it ended.
+fn charged(registry: &Registry) -> (u64, u64, u64, u64) {
     let own = thread::own_id();
-    for most_ns in [THREAD_START_CPU_NS_MAX, u64::MAX] {
-        while most_ns == u64::MAX && clock::own_cpu_ns() <= THREAD_START_CPU_NS_MAX {}
-        let before_ns = clock::own_cpu_ns();
-        registry.assigned(ManagedId(1), own);
-        registry.destroyed(ManagedId(1));
-        let after_ns = clock::own_cpu_ns();
-        let rest = events(&registry.inbox).into_iter().find_map(|event| match event {
-            Event::CpuRest { cpu_ns, .. } => Some(cpu_ns),
-            _ => None,
-        });
-        let rest_ns = rest.expect("a rest");
-        if after_ns <= most_ns && after_ns <= THREAD_START_CPU_NS_MAX {
-            assert!((before_ns..=after_ns).contains(&rest_ns), "all of it");
-        } else if before_ns > THREAD_START_CPU_NS_MAX {
-            assert!(rest_ns <= after_ns - before_ns, "only what came since");
+    let before_ns = clock::own_cpu_ns();
+    registry.assigned(ManagedId(1), own);
+    registry.destroyed(ManagedId(1));
+    let after_ns = clock::own_cpu_ns();
+    let (mut rest_ns, mut unsampled_ns) = (0, 0);
+    for event in events(&registry.inbox) {
+        match event {
+            Event::CpuRest { cpu_ns, .. } => rest_ns += cpu_ns,
+            Event::Unsampled { thread: Some(_), cpu_ns } => unsampled_ns += cpu_ns,
+            _ => {}
         }
     }
+    (rest_ns, unsampled_ns, before_ns, after_ns)
+}
+
+fn work(cpu_ns: u64) {
+    while clock::own_cpu_ns() < cpu_ns {}
+}
+
+#[test]
+fn cpu_time_of_before_is_the_threads_work_if_it_was_its_start() {
+    let on_a_new_thread = |test: fn()| std::thread::spawn(test).join().expect("no panic");
+    on_a_new_thread(|| {
+        let (rest, unsampled, before, after) = charged(&registry(4));
+        if after <= THREAD_START_CPU_NS_MAX {
+            assert_eq!(unsampled, 0);
+            assert!((before..=after).contains(&rest), "all of it");
+        }
+    });
+    on_a_new_thread(|| {
+        work(THREAD_START_CPU_NS_MAX + 1);
+        let registry = registry(4);
+        let (rest, unsampled, before, after) = charged(&registry);
+        assert!(unsampled >= before && rest <= after - before);
+        assert!((before..=after).contains(&(rest + unsampled)), "all of it");
+        // Told of again, it is not charged with the same time again.
+        let (again, unsampled_again, before, end) = charged(&registry);
+        let all = rest + unsampled + again + unsampled_again;
+        assert!((before..=end).contains(&all), "{all} of {before} to {end}");
+    });
+    on_a_new_thread(|| {
+        work(2 * THREAD_START_CPU_NS_MAX);
+        let registry = registry(4);
+        let begun = clock::own_cpu_ns();
+        registry.begin(false);
+        let (rest, unsampled, _, after) = charged(&registry);
+        assert!(rest + unsampled <= after - begun, "nothing from before the profiler began");
+    });
+}
+
+/// A thread that sleeps until told otherwise.
+fn sleeper() -> (u32, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let handle = std::thread::spawn(move || {
+        tell.send(thread::own_id()).expect("somebody listens");
+        let _closed = ended.recv();
+    });
+    (told.recv().expect("an id"), end, handle)
+}
+
+fn native(tid: u32, class: ThreadClass) -> Native {
+    let start_ticks = Stat::read(tid).map_or(0, |stat| stat.start_ticks);
+    Native { tid, name: "n".to_owned(), class, stack: None, start_ticks }
+}
+
+/// A registry that knows which threads have records.
+fn native_registry() -> Registry {
+    let log = Log::new(LogLevel::Off, None);
+    let cpu = CpuSampler::new(Some(Sampler::Scan), Duration::from_millis(10), 0, log);
+    Registry::new(crate::fake::shared_with_tids(4, 2), Arc::default(), cpu)
+}
+
+#[test]
+fn natives_are_tracked_while_they_live() {
+    let registry = native_registry();
+    let (tid, end, handle) = sleeper();
+    registry.adopt(native(tid, ThreadClass::ServerGc));
+    registry.adopt(native(tid, ThreadClass::ServerGc));
+    assert!(registry.is_tracked(tid));
+    assert_eq!(registry.tracked_count(), 1);
+    let heard = events(&registry.inbox);
+    let class = |event: &Event| match event {
+        Event::Classed { class, .. } => Some(*class),
+        _ => None,
+    };
+    assert_eq!(heard.iter().find_map(class), Some(ThreadClass::ServerGc));
+    assert!(heard.iter().any(|event| matches!(event, Event::Unsampled { cpu_ns: 1.., .. })));
+    registry.end_gone_natives();
+    assert!(registry.is_tracked(tid), "it lives");
+    drop(end);
+    handle.join().expect("no panic");
+    // The kernel takes it off its lists a moment after it is joined.
+    while clock::thread_cpu_ns(tid).is_some() {
+        std::thread::yield_now();
+    }
+    registry.end_gone_natives();
+    assert!(!registry.is_tracked(tid));
+    let changes = registry.take_changes();
+    assert!(matches!(changes[..], [Change::Started { .. }, Change::Ended { .. }]), "{changes:?}");
+    assert_eq!(registry.lock().entries.len(), 0);
+}
+
+#[test]
+fn a_native_thread_that_the_runtime_tells_of_is_the_runtimes() {
+    let registry = native_registry();
+    let (tid, _end, _handle) = sleeper();
+    registry.adopt(native(tid, ThreadClass::Native));
+    registry.assigned(ManagedId(1), tid);
+    registry.adopt(native(tid, ThreadClass::Native));
+    let changes = registry.take_changes();
+    assert_eq!(changes.len(), 3, "started, ended, started: {changes:?}");
+    assert_eq!(registry.tracked_count(), 1);
+    // The same time is not charged twice.
+    let charged = events(&registry.inbox).into_iter().map(|event| match event {
+        Event::Unsampled { cpu_ns, .. } | Event::CpuRest { cpu_ns, .. } => cpu_ns,
+        _ => 0,
+    });
+    assert!(charged.sum::<u64>() <= clock::thread_cpu_ns(tid).expect("it lives"));
+    registry.destroyed(ManagedId(1));
+    assert!(!registry.is_tracked(tid));
+    registry.end_gone_natives();
+    assert_eq!(registry.take_changes().len(), 1);
+}
+
+#[test]
+fn another_thread_of_the_same_id_is_not_the_same() {
+    let tid = thread::own_id();
+    let now_ns = clock::own_cpu_ns();
+    let start_ticks = Stat::read(tid).expect("own stat").start_ticks;
+    let check = |life: Life, lives: bool, why: &str| {
+        let mut life = life;
+        assert_eq!(life.goes_on(tid), lives, "{why}");
+    };
+    check(Life { start_ticks, cpu_ns: now_ns }, true, "it has run since");
+    check(Life { start_ticks: start_ticks + 1, cpu_ns: now_ns }, false, "it began later");
+    check(Life { start_ticks, cpu_ns: u64::MAX }, false, "its clock lies behind");
+    let mut life = Life { start_ticks, cpu_ns: 0 };
+    assert!(!life.goes_on(NOBODY), "nobody has that id");
+}
+
+#[test]
+fn what_a_thread_used_without_a_sample_is_charged() {
+    let registry = native_registry();
+    registry.begin(true);
+    let (tid, end, handle) = worker(2 * NATIVE_LAG_NS_MAX);
+    registry.adopt(native(tid, ThreadClass::Native));
+    let tracked = registry.tracked_count();
+    assert_eq!(tracked, 1);
+    let before = unsampled(&registry, Some(()));
+    while clock::thread_cpu_ns(tid).is_some_and(|now| now < 2 * NATIVE_LAG_NS_MAX) {
+        std::thread::yield_now();
+    }
+    registry.settle();
+    let lagging = unsampled(&registry, Some(()));
+    assert!(before + lagging >= 2 * NATIVE_LAG_NS_MAX, "{before} and {lagging}");
+    assert!(before + lagging <= clock::thread_cpu_ns(tid).expect("it lives"));
+    registry.settle();
+    assert_eq!(unsampled(&registry, Some(())), 0, "once");
+    drop(end);
+    handle.join().expect("no panic");
+}
+
+#[test]
+fn threads_that_nobody_saw_are_charged_to_nobody() {
+    const WORK_NS: u64 = 100_000_000;
+    let registry = native_registry();
+    registry.begin(true);
+    let (tid, end, handle) = worker(WORK_NS);
+    drop(end);
+    handle.join().expect("no panic");
+    while clock::thread_cpu_ns(tid).is_some() {
+        std::thread::yield_now();
+    }
+    registry.settle();
+    // Other tests' threads end at the same time.
+    assert!(unsampled(&registry, None) >= WORK_NS);
+}
+
+/// A thread that computes for so long, and then sleeps until told otherwise.
+fn worker(cpu_ns: u64) -> (u32, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let handle = std::thread::spawn(move || {
+        tell.send(thread::own_id()).expect("somebody listens");
+        work(cpu_ns);
+        let _closed = ended.recv();
+    });
+    (told.recv().expect("an id"), end, handle)
+}
+
+/// What was charged without a sample, to a thread or to nobody.
+fn unsampled(registry: &Registry, whose: Option<()>) -> u64 {
+    let charged = events(&registry.inbox).into_iter().map(|event| match event {
+        Event::Unsampled { thread, cpu_ns } if thread.map(|_| ()) == whose => cpu_ns,
+        _ => 0,
+    });
+    charged.sum()
 }

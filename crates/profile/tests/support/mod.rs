@@ -111,7 +111,7 @@ pub fn sample_profile() -> Profile {
         pid: 99,
         own_cpu_ns: 3 * MS,
         process_cpu_ns: 365 * MS,
-        managed_cpu_ns: 362 * MS,
+        sampled_cpu_ns: 362 * MS,
         ..SelfReport::default()
     };
     report.losses.add(Loss::RingFull, 2);

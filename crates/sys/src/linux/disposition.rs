@@ -25,6 +25,15 @@ fn disposition(action: &libc::sigaction) -> Disposition {
     }
 }
 
+/// Whether code in this process may run on stacks that have no room for a signal's frame. The one
+/// such runtime that is met as a library is Go's: it switches to stacks of a few KiB, and asks of
+/// all handlers that they run on an alternate stack, which ours doesn't. It has a handler for
+/// `SIGURG` in whatever it is linked into, and hardly anybody else does.
+#[must_use]
+pub fn has_small_stacks() -> bool {
+    matches!(current(libc::SIGURG), Ok(Disposition::Handler(_)))
+}
+
 /// An action of no handler and an empty mask.
 fn empty_action() -> libc::sigaction {
     // SAFETY: all fields of the structure are numbers, null-able pointers and bit sets.

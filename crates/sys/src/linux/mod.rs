@@ -7,6 +7,7 @@ pub mod memory;
 pub mod pages;
 pub mod proc;
 pub mod process_context;
+pub mod stacks;
 pub mod stderr;
 pub mod thread;
 pub mod timer;

@@ -76,6 +76,9 @@ pub struct Stat {
     pub state: u8,
     /// User and system time, in the kernel's ticks (usually 10 ms).
     pub cpu_ticks: u64,
+    /// When it began, in the kernel's ticks since boot: tells it from an earlier thread of the same
+    /// id.
+    pub start_ticks: u64,
 }
 
 impl Stat {
@@ -99,7 +102,9 @@ impl Stat {
         // utime is field 14 of the file, hence the tenth after the state, which is field 3.
         let user = number(fields.nth(10)?)?;
         let system = number(fields.next()?)?;
-        Some(Self { state, cpu_ticks: user.saturating_add(system) })
+        // starttime is field 22, hence the seventh after stime.
+        let start_ticks = number(fields.nth(6)?)?;
+        Some(Self { state, cpu_ticks: user.saturating_add(system), start_ticks })
     }
 }
 
@@ -193,6 +198,17 @@ pub fn thread_ids() -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
+/// How many threads this process has, without a list of them: the links of the list's folder.
+/// `None` where the kernel doesn't count them so.
+#[must_use]
+pub fn thread_count() -> Option<usize> {
+    use std::os::unix::fs::MetadataExt;
+    // A folder's own two links come on top.
+    const OWN_LINKS: u64 = 2;
+    let links = std::fs::metadata("/proc/self/task").ok()?.nlink();
+    usize::try_from(links.checked_sub(OWN_LINKS)?).ok().filter(|count| *count > 0)
+}
+
 /// The executable memory of this process, as first and one-past-last addresses; empty if `/proc`
 /// can't be read. Allocates.
 #[must_use]
@@ -221,8 +237,9 @@ mod tests {
 
     #[test]
     fn stat_is_counted_from_the_last_parenthesis() {
-        let text = b"12 (a ) R (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n";
-        assert_eq!(Stat::parse(text), Some(Stat { state: b'S', cpu_ticks: 23 }));
+        let text = b"12 (a ) R (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20\n";
+        let expected = Stat { state: b'S', cpu_ticks: 23, start_ticks: 19 };
+        assert_eq!(Stat::parse(text), Some(expected));
         for length in 0..text.len() - 14 {
             assert!(!Stat::parse(&text[..length]).is_some_and(|s| s.is_running()));
         }
@@ -268,6 +285,7 @@ mod tests {
         assert!(SchedStat::read(tid).is_some(), "0 ns in a thread's first slice");
         assert!(voluntary_switches(tid).is_some());
         assert!(thread_ids().expect("task list").contains(&tid));
+        assert!(thread_count().is_some_and(|count| count >= 1));
         assert_eq!(Stat::read(u32::MAX), None);
         let here = write_path as *const () as u64;
         let holds = |(start, end): &(u64, u64)| (*start..*end).contains(&here);
