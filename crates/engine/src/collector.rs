@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use config::Config;
@@ -67,7 +67,7 @@ pub struct Collector {
     complaint: Option<std::io::ErrorKind>,
     signal: Option<i32>,
     signal_taken: bool,
-    seq: u64,
+    profiles: Arc<AtomicU64>,
     settled: u64,
     start: Marks,
 }
@@ -96,6 +96,8 @@ pub struct Parts {
     pub folder: PathBuf,
     /// The sampling signal, to be watched.
     pub signal: Option<i32>,
+    /// How many profiles this process has had: the next one's number.
+    pub profiles: Arc<AtomicU64>,
 }
 
 impl Collector {
@@ -114,6 +116,7 @@ impl Collector {
             accounts,
             folder,
             signal,
+            profiles,
         } = parts;
         let mut collector = Self {
             shared,
@@ -129,7 +132,7 @@ impl Collector {
             complaint: None,
             signal,
             signal_taken: false,
-            seq: 0,
+            profiles,
             settled: 0,
             start: Marks::default(),
         };
@@ -239,8 +242,13 @@ impl Collector {
             ..self.report(&end)
         });
         self.write(&profile);
-        self.seq = self.seq.saturating_add(1);
+        self.profiles.fetch_add(1, Ordering::Relaxed);
         self.start = end;
+    }
+
+    /// The number of the profile that is being made.
+    fn seq(&self) -> u64 {
+        self.profiles.load(Ordering::Relaxed)
     }
 
     fn report(&self, end: &Marks) -> SelfReport {
@@ -251,7 +259,7 @@ impl Collector {
             service: self.config.service.clone(),
             sampler: self.config.sampler.name().to_owned(),
             pid: u64::from(std::process::id()),
-            seq: self.seq,
+            seq: self.seq(),
             cpu_interval_ns: nanos(self.config.cpu_interval),
             wall_interval_ns: nanos(self.config.wall_interval),
             wall_threads: u64::from(self.config.wall_threads),
@@ -268,7 +276,7 @@ impl Collector {
     }
 
     fn write(&mut self, profile: &Profile) {
-        let name = profile::file_name(&self.config.service, std::process::id(), self.seq);
+        let name = profile::file_name(&self.config.service, std::process::id(), self.seq());
         let bytes = match profile::pprof::write(profile, Vec::new()) {
             Ok(bytes) => bytes,
             Err(error) => {

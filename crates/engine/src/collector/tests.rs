@@ -40,6 +40,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
         accounts,
         folder: folder.clone(),
         signal: None,
+        profiles: Arc::default(),
     });
     (collector, folder)
 }
