@@ -7,7 +7,7 @@ use config::control::{Command, Request};
 use engine::{Event, ManagedId, ModuleKey, Profiler};
 
 use crate::control::Control;
-use crate::session::{Session, Settings};
+use crate::session::Session;
 
 /// The one agent of this process.
 pub static AGENT: Agent = Agent { session: Session::new(), control: Control::new() };
@@ -31,21 +31,30 @@ impl Agent {
 
 impl Events for Agent {
     fn initialize(&'static self, info: Info) -> Result<(), HResult> {
-        self.load(info, &Settings::new(), None)
+        let config = self.session.load(info).ok_or(HResult::CANCEL_ACTIVATION)?;
+        self.listen(config.control, None);
+        Ok(())
     }
 
     fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult> {
         match Request::parse(&String::from_utf8_lossy(data)) {
             Ok(Request { command: Command::Attach(leave_after), settings }) => {
-                self.load(info, &settings, leave_after)
+                let config = self.session.attach(info, &settings);
+                let config = config.ok_or(HResult::CANCEL_ACTIVATION)?;
+                // Listens before it begins: whoever attaches looks for the socket.
+                self.listen(config.control, leave_after);
+                Ok(())
             }
             // A command line of another version; it will say so.
             _ => Err(HResult::CANCEL_ACTIVATION),
         }
     }
 
-    fn attached(&self) {
-        self.session.take_in_threads();
+    fn attached(&'static self) {
+        if let (Err(reason), Some(log)) = (self.session.begin(), self.session.log()) {
+            log.error(&format!("not profiling: {reason}. The profiler leaves again."));
+            self.listen(false, Some(Duration::ZERO));
+        }
     }
 
     fn detached(&self) {
@@ -102,19 +111,10 @@ impl Events for Agent {
 }
 
 impl Agent {
-    /// Starts with those settings besides the environment's, for that time if one is given.
-    fn load(
-        &'static self,
-        info: Info,
-        settings: &Settings,
-        leave_after: Option<Duration>,
-    ) -> Result<(), HResult> {
-        let loaded = self.session.load(info, settings);
-        let config = loaded.ok_or(HResult::CANCEL_ACTIVATION)?;
+    fn listen(&'static self, is_wanted: bool, leave_after: Option<Duration>) {
         if let Some(log) = self.session.log() {
-            self.control.open(&self.session, config.control, leave_after, &log);
+            self.control.open(&self.session, is_wanted, leave_after, &log);
         }
-        Ok(())
     }
 
     fn unloaded(&self, module: ModuleKey) {

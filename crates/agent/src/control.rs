@@ -47,6 +47,7 @@ impl Control {
         log: &Log,
     ) {
         let leave_at = leave_after.map(|time| Instant::now() + time);
+        self.close();
         let socket = if listens { bind(log).map(Arc::new) } else { None };
         if socket.is_none() && leave_at.is_none() {
             return;

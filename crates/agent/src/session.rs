@@ -17,6 +17,9 @@ const MASK: EventMask = EventMask::SAMPLING;
 #[cfg(feature = "oracle")]
 const MASK: EventMask = EventMask::SNAPSHOTS;
 
+/// What follows each reason not to profile.
+const RUNS_ON: &str = "The application runs on without it.";
+
 /// How long the profiler may still be in a callback after it has asked to be let go.
 const DETACH_EXPECTED: Duration = Duration::from_millis(100);
 
@@ -92,33 +95,57 @@ impl Session {
         *self.clr.write().unwrap_or_else(PoisonError::into_inner) = clr;
     }
 
-    /// The runtime has loaded the profiler: it is started with the environment's settings and those
-    /// given, which count more. Returns what it was told, or `None` if it is not to run.
-    pub fn load(&self, info: Info, given: &Settings) -> Option<Config> {
-        let told = Told::new(merged(environment(), given));
-        let log = told.log.clone();
-        if !told.config.enabled {
-            log.info("switched off by CORPROF_ENABLED");
-            return None;
-        }
-        let mut place = self.told();
-        // A second runtime in one process asks again; the first keeps the profiler.
-        if self.clr().is_some() {
-            return None;
-        }
-        let clr = Arc::new(Clr::new(info));
+    /// The runtime has loaded the profiler as it starts: so does the profiler, with the
+    /// environment's settings. Returns them, or `None` if it is not to run.
+    pub fn load(&self, info: Info) -> Option<Config> {
+        let (told, clr) = self.prepare(info, &Settings::new())?;
         let started = self.start_with(&told, &clr).and_then(|()| listen(&clr));
         if let Err(reason) = started {
-            log.error(&format!("not profiling: {reason}. The application runs on without it."));
+            told.log.error(&format!("not profiling: {reason}. {RUNS_ON}"));
             if let Some(profiler) = self.profiler() {
                 let _said_enough = profiler.withdraw();
             }
             return None;
         }
-        self.set_clr(Some(clr));
+        Some(self.keep(told, clr))
+    }
+
+    /// The runtime has loaded the profiler because somebody attaches it, with those settings
+    /// besides the environment's: it begins once the runtime makes callbacks. Returns the settings,
+    /// or `None` if it is not to run.
+    pub fn attach(&self, info: Info, given: &Settings) -> Option<Config> {
+        let (told, clr) = self.prepare(info, given)?;
+        if let Err(reason) = listen(&clr) {
+            told.log.error(&format!("not attached: {reason}. {RUNS_ON}"));
+            return None;
+        }
+        Some(self.keep(told, clr))
+    }
+
+    /// Begins to profile what runs already.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn begin(&self) -> Result<(), String> {
+        self.start(&Settings::new())
+    }
+
+    /// Settings, and the interface; `None` if it is not to run.
+    fn prepare(&self, info: Info, given: &Settings) -> Option<(Told, Arc<Clr>)> {
+        let told = Told::new(merged(environment(), given));
+        if !told.config.enabled {
+            told.log.info("switched off by CORPROF_ENABLED");
+            return None;
+        }
+        // A second runtime in one process asks again; the first keeps the profiler.
+        self.clr().is_none().then(|| (told, Arc::new(Clr::new(info))))
+    }
+
+    fn keep(&self, told: Told, clr: Arc<Clr>) -> Config {
         let config = told.config.clone();
-        *place = Some(told);
-        Some(config)
+        self.set_clr(Some(clr));
+        *self.told() = Some(told);
+        config
     }
 
     fn start_with(&self, told: &Told, clr: &Arc<Clr>) -> Result<(), String> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, bail};
 use config::control::{Command, Request};
 use config::PROFILER_GUID;
-use diagnostics::{AttachError, Guid, Process, Socket};
+use diagnostics::{AttachError, Guid, Process, Socket, Unreachable};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -24,6 +24,8 @@ use crate::outcome::{self, Outcome};
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
+/// How long a runtime may take to start.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a runtime may take to load the agent; a garbage collection may be under way.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(20);
 /// How long the agent may take to leave, after its time or a word to it.
@@ -39,7 +41,7 @@ const LOG: &str = "corprof-agent.log";
 pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
     let agent = agent::find(args.agent.as_deref())?;
     let process = Process::new(args.pid);
-    let socket = Socket::of_process(&process).map_err(|error| unreachable(args.pid, &error))?;
+    let socket = started(&process).map_err(|error| unreachable(args.pid, &error))?;
     if let Some(target) = &args.report.json {
         outcome::check_report(Path::new(target))?;
     }
@@ -72,7 +74,7 @@ fn attached(
         place.clear();
         let pid = args.pid;
         let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
-        let message = format!("can't attach to process {pid} ({name}): {why}. {}", error.remedy());
+        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
         return Err(Failure::new(FAILED, message));
     }
     let started = Instant::now();
@@ -91,6 +93,7 @@ fn attached(
     let Some(loaded) = outcome::load(&files, folder) else {
         let what = match ended {
             End::Gone => "the process ended before the agent could write a profile",
+            End::Left => "the agent has left at once; see its log above",
             End::Time | End::Stopped => "the agent wrote no profile; see its log above",
         };
         return Err(Failure::new(FAILED, what));
@@ -99,6 +102,10 @@ fn attached(
     let pid = args.pid;
     let how = match ended {
         End::Gone => format!("profiled process {pid} ({name}) for {ran}, when it ended"),
+        End::Left => format!(
+            "profiled process {pid} ({name}) for {ran}; then the profiler left it (by `corprof ctl \
+             {pid} detach`?)"
+        ),
         End::Time | End::Stopped => {
             format!("profiled process {pid} ({name}) for {ran}; it runs on without the profiler")
         }
@@ -109,9 +116,20 @@ fn attached(
     Ok(0)
 }
 
-fn unreachable(pid: u32, error: &diagnostics::Unreachable) -> Failure {
+/// The process's runtime, which may be starting just now.
+fn started(process: &Process) -> Result<Socket, Unreachable> {
+    let deadline = Instant::now() + START_PATIENCE;
+    loop {
+        match Socket::of_process(process) {
+            Err(Unreachable::Starting) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            other => return other,
+        }
+    }
+}
+
+fn unreachable(pid: u32, error: &Unreachable) -> Failure {
     let (why, remedy) = (error.reason(), error.remedy());
-    Failure::new(FAILED, format!("can't attach to process {pid}: {why}. {remedy}"))
+    Failure::new(FAILED, format!("can't attach to process {pid}: {why}; {remedy}"))
 }
 
 /// What the agent is told.
@@ -237,6 +255,8 @@ enum End {
     Time,
     /// Somebody stopped it.
     Stopped,
+    /// The agent has left before its time.
+    Left,
     /// The process is gone.
     Gone,
 }
@@ -273,6 +293,11 @@ fn watch(
         let lives = process.started().is_ok_and(|(ticks, state)| Ok(ticks) == born && state != 'Z');
         if !lives {
             break End::Gone;
+        }
+        if control::socket_of(process).is_err() {
+            // After its time it leaves by itself, which may be a moment before ours is over.
+            let is_time = limit.is_some_and(|limit| elapsed + LOOK >= limit);
+            break if is_time { End::Time } else { End::Left };
         }
         if is_terminal {
             let seconds = elapsed.as_secs();

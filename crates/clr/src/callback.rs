@@ -26,7 +26,7 @@ pub trait Events: Sync {
     /// Why the profiler doesn't start.
     fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult>;
     /// After [`Events::attach`]: from now on callbacks come.
-    fn attached(&self);
+    fn attached(&'static self);
     /// After [`Info::request_detach`]: no callback comes any more, and the interface is gone.
     fn detached(&self);
     /// The runtime ends; the last call.
