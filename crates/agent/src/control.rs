@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use config::control::{
-    Answer, Command, MESSAGE_BYTES_MAX, Request, answer_to_text, socket_name,
-};
+use config::control::{Answer, Command, MESSAGE_BYTES_MAX, Request, answer_to_text, socket_name};
 use config::duration_to_text;
 use engine::Log;
 use sys::control_socket::{ControlSocket, read_text, write_text};
@@ -171,7 +169,8 @@ fn status(session: &Session) -> Vec<(String, String)> {
     let Some(config) = session.config() else { return Vec::new() };
     let running = session.profiler().is_some_and(engine::Profiler::is_running);
     let state = if running { "running" } else { "stopped" };
-    let folder = std::path::absolute(&config.output_dir).unwrap_or_else(|_| config.output_dir.clone());
+    let folder =
+        std::path::absolute(&config.output_dir).unwrap_or_else(|_| config.output_dir.clone());
     let pairs = [
         ("state", state.to_owned()),
         ("agent", env!("CARGO_PKG_VERSION").to_owned()),

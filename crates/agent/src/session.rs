@@ -150,8 +150,9 @@ impl Session {
 
     fn start_with(&self, told: &Told, clr: &Arc<Clr>) -> Result<(), String> {
         let config = told.config.clone();
-        let folder = std::path::absolute(&config.output_dir)
-            .map_err(|error| format!("no output folder {}: {error}", config.output_dir.display()))?;
+        let folder = std::path::absolute(&config.output_dir).map_err(|error| {
+            format!("no output folder {}: {error}", config.output_dir.display())
+        })?;
         let wants_otel = config.otel_context && config.spans;
         let service = config.service.clone();
         let runtime = Arc::clone(clr);
@@ -180,7 +181,8 @@ impl Session {
     pub fn take_in_threads(&self) {
         let (Some(clr), Some(profiler)) = (self.clr(), self.profiler()) else { return };
         let listed = clr.info().threads();
-        let with_id = |thread: &ThreadId| Some((ManagedId(thread.0), clr.info().thread_tid(*thread)?));
+        let with_id =
+            |thread: &ThreadId| Some((ManagedId(thread.0), clr.info().thread_tid(*thread)?));
         let threads: Vec<(ManagedId, u32)> = listed.iter().filter_map(with_id).collect();
         profiler.registry().present(&threads);
         // One that ended after it was listed has been told of as ended before it was taken in.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
-use config::control::{Command, Request};
 use config::PROFILER_GUID;
+use config::control::{Command, Request};
 use diagnostics::{AttachError, Guid, Process, Socket, Unreachable};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -24,6 +24,8 @@ use crate::outcome::{self, Outcome};
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
+/// After its time, the agent leaves by itself if nobody has told it to for so long.
+const ORPHANED: Duration = Duration::from_secs(5);
 /// How long a runtime may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a runtime may take to load the agent; a garbage collection may be under way.
@@ -148,7 +150,9 @@ fn request(args: &AttachArgs, place: &Place) -> Request {
     // Who runs it by hand wants it, whatever the environment says.
     set("CORPROF_ENABLED", "true".to_owned(), false);
     set("CORPROF_CONTROL", "true".to_owned(), false);
-    Request { command: Command::Attach(args.time_limit), settings }
+    // It leaves by itself if we can't tell it to.
+    let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
+    Request { command: Command::Attach(leave_after), settings }
 }
 
 fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachError> {
@@ -173,7 +177,8 @@ impl Place {
     /// folder, with the agent in it if the process has another file system.
     fn new(process: &Process, folder: &Path, agent: &Path) -> anyhow::Result<Self> {
         let own = Process::new(std::process::id());
-        let sees_ours = process.shares_namespace(&own, "mnt").unwrap_or(true) && has_our_root(process);
+        let sees_ours =
+            process.shares_namespace(&own, "mnt").unwrap_or(true) && has_our_root(process);
         let user_of = |process: &Process| process.status().ok().and_then(|status| status.user());
         let user = user_of(process);
         let is_ours = user.is_none() || user == user_of(&own);
@@ -215,7 +220,8 @@ impl Place {
         if !self.is_staging {
             return Ok(());
         }
-        let list = || format!("can't read {}; is the process's container gone?", self.ours.display());
+        let list =
+            || format!("can't read {}; is the process's container gone?", self.ours.display());
         for file in files::profiles_in(&self.ours).with_context(list)? {
             let Some(name) = file.file_name() else { continue };
             let there = folder.join(name);
@@ -239,9 +245,7 @@ impl Place {
 
 /// Whether a process's root folder is ours: a chroot has no namespace of its own.
 fn has_our_root(process: &Process) -> bool {
-    let root = |path: &Path| fs::metadata(path).map(|data| {
-        (data.dev(), data.ino())
-    });
+    let root = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino()));
     match (root(&process.outside(Path::new("/"))), root(Path::new("/"))) {
         (Ok(theirs), Ok(ours)) => theirs == ours,
         _ => true,
@@ -295,9 +299,7 @@ fn watch(
             break End::Gone;
         }
         if control::socket_of(process).is_err() {
-            // After its time it leaves by itself, which may be a moment before ours is over.
-            let is_time = limit.is_some_and(|limit| elapsed + LOOK >= limit);
-            break if is_time { End::Time } else { End::Left };
+            break End::Left;
         }
         if is_terminal {
             let seconds = elapsed.as_secs();

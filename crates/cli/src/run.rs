@@ -85,7 +85,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
 
 /// Says it if what was not started looks like the report's file: `--json r.json -- program`.
 fn with_hint(failure: Failure, args: &RunArgs) -> Failure {
-    let Some(first) = args.command.first().filter(|_| args.report.json.as_deref() == Some(OsStr::new("")))
+    let Some(first) =
+        args.command.first().filter(|_| args.report.json.as_deref() == Some(OsStr::new("")))
     else {
         return failure;
     };

@@ -167,8 +167,7 @@ unsafe extern "system" fn initialize_for_attach(
         // SAFETY: the runtime gives `length` bytes at `data`, or null.
         let data = unsafe { copied(data.cast(), length) };
         // SAFETY: the runtime passes a live object to InitializeForAttach.
-        let started =
-            unsafe { Info::query(unknown) }.and_then(|info| events.attach(info, &data));
+        let started = unsafe { Info::query(unknown) }.and_then(|info| events.attach(info, &data));
         started.err().map_or(HResult::OK, |_| HResult::CANCEL_ACTIVATION)
     })
 }

@@ -37,6 +37,9 @@ pub struct CollectorState {
     pub stop: AtomicBool,
     /// The last profile has been written.
     pub stopped: AtomicBool,
+    /// The process's CPU clock when the tracking of threads ended, in nanoseconds; 0 before. The
+    /// program may run on while the last profile is made.
+    pub process_cpu_ns: AtomicU64,
 }
 
 /// Counters at the start of a period, to tell what happened in it.
@@ -101,9 +104,9 @@ pub struct Parts {
 }
 
 impl Collector {
-    /// A collector whose first period begins now.
+    /// A collector whose first period begins now, at that time of the process's CPU clock.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts, process_cpu_ns: u64) -> Self {
         let Parts {
             shared,
             inbox,
@@ -137,7 +140,7 @@ impl Collector {
             start: Marks::default(),
         };
         // Its threads have used nothing yet; the clock of the thread that makes it is another's.
-        collector.start = Marks { own_cpu_ns: 0, ..collector.marks() };
+        collector.start = Marks { own_cpu_ns: 0, process_cpu_ns, ..collector.marks() };
         collector
     }
 
@@ -314,10 +317,14 @@ impl Collector {
             self.shared.losses.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
         };
         let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
+        let process_cpu_ns = match self.state.process_cpu_ns.load(Ordering::Acquire) {
+            0 => clock::process_cpu_ns(),
+            at_the_end => at_the_end,
+        };
         Marks {
             unix_ns: clock::wall_clock_ns(),
             monotonic_ns: clock::monotonic_ns(),
-            process_cpu_ns: clock::process_cpu_ns(),
+            process_cpu_ns,
             own_cpu_ns: clock::own_cpu_ns().saturating_add(ticker_cpu_ns),
             cpu_samples: self.shared.kept.load(Ordering::Relaxed),
             wall_samples: self.ticker.wall_samples.load(Ordering::Relaxed),

@@ -224,8 +224,8 @@ impl Profiler {
         };
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
-        self.registry.begin(natives);
-        let collector = Collector::new(parts);
+        let process_cpu_ns = self.registry.begin(natives);
+        let collector = Collector::new(parts, process_cpu_ns);
         let (state, registry) = (Arc::clone(&session.collector), Arc::clone(&self.registry));
         let run = move || {
             guarded(shared, &registry, || collector.run());
@@ -299,7 +299,9 @@ impl Profiler {
         let Some(session) = place.as_mut().filter(|session| !session.stopped) else { return };
         session.stopped = true;
         self.spans.close();
-        self.registry.stop();
+        if let Some(process_cpu_ns) = self.registry.stop() {
+            session.collector.process_cpu_ns.store(process_cpu_ns, Ordering::Release);
+        }
         self.shared.gate.shut();
         wait(HANDLERS_NS_MAX, || self.shared.gate.inside() == 0);
         session.collector.stop.store(true, Ordering::Release);

@@ -136,6 +136,44 @@ struct Home {
     start_ticks: u64,
 }
 
+/// All clocks at the beginning.
+struct Beginning {
+    /// By the kernel's ids.
+    clocks: FxHashMap<u32, u64>,
+    process_ns: u64,
+}
+
+impl Beginning {
+    /// The clocks can't be read at one instant. What threads use between the first and the last
+    /// reading is an error of the sums, so of some tries the quickest counts: on a busy machine
+    /// this thread may lose its processor in the middle of one.
+    fn now() -> Self {
+        const TRIES: usize = 5;
+        const ENOUGH_NS: u64 = 200_000;
+        let mut best = Self::read();
+        for _ in 1..TRIES {
+            if best.1 <= ENOUGH_NS {
+                break;
+            }
+            let next = Self::read();
+            if next.1 < best.1 {
+                best = next;
+            }
+        }
+        best.0
+    }
+
+    /// The clocks, and how much the process used meanwhile.
+    fn read() -> (Self, u64) {
+        let ids = thread_ids().unwrap_or_default();
+        let before_ns = clock::process_cpu_ns();
+        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
+        let clocks = ids.into_iter().filter_map(clock).collect();
+        let process_ns = clock::process_cpu_ns();
+        (Self { clocks, process_ns }, process_ns.saturating_sub(before_ns))
+    }
+}
+
 struct Threads {
     cpu: Arc<CpuSampler>,
     entries: FxHashMap<Id, Entry>,
@@ -228,14 +266,15 @@ impl Registry {
     }
 
     /// Begins to count: what threads have used before now is none of the profile's. With `natives`,
-    /// threads that the runtime doesn't tell of are tracked, too.
-    pub fn begin(&self, natives: bool) {
-        let ids = thread_ids().unwrap_or_default();
-        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
+    /// threads that the runtime doesn't tell of are tracked, too. Returns the process's CPU clock at
+    /// that instant, in nanoseconds.
+    pub fn begin(&self, natives: bool) -> u64 {
         let mut threads = self.lock();
-        let balance = Balance::begin(clock::process_cpu_ns(), thread::spawned_cpu_ns());
+        let Beginning { clocks, process_ns } = Beginning::now();
+        let balance = Balance::begin(process_ns, thread::spawned_cpu_ns());
         threads.balance = natives.then_some(balance);
-        threads.charged = ids.into_iter().filter_map(clock).collect();
+        threads.charged = clocks;
+        process_ns
     }
 
     /// Whether threads that the runtime doesn't tell of are tracked: not before it has begun to
@@ -541,13 +580,14 @@ impl Registry {
     }
 
     /// Ends the tracking of all threads: after it, no signal is made and the last CPU time of each
-    /// has been handed on. The caller shuts the gate. Names go on being noted.
-    pub fn stop(&self) {
+    /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the process's
+    /// CPU clock at that instant, in nanoseconds, unless it was stopped already.
+    pub fn stop(&self) -> Option<u64> {
         let process_ns = clock::process_cpu_ns();
         let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
         if threads.stopped {
-            return;
+            return None;
         }
         threads.stopped = true;
         let tracked: Vec<Id> = threads.entries.keys().copied().collect();
@@ -555,6 +595,7 @@ impl Registry {
             self.end(&mut threads, id);
         }
         self.charge_unseen(&mut threads, process_ns, &ids);
+        Some(process_ns)
     }
 }
 

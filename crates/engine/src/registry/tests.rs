@@ -39,7 +39,9 @@ fn call(registry: &Registry, call: Call) {
         Assigned(id, tid) => registry.assigned(ManagedId(id), NOBODY + tid),
         Named(id, name) => registry.named(ManagedId(id), name.to_owned()),
         Destroyed(id) => registry.destroyed(ManagedId(id)),
-        Stop => registry.stop(),
+        Stop => {
+            registry.stop();
+        }
     }
 }
 
