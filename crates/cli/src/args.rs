@@ -372,6 +372,10 @@ pub struct EnvArgs {
     #[arg(long, group = "form")]
     pub k8s: bool,
 
+    /// Beside another profiler (an APM's), whose variables stay: .NET 6 and later
+    #[arg(long)]
+    pub beside: bool,
+
     /// The agent's path where the program runs [default: the agent that `corprof run` would use;
     /// with --docker and --k8s /opt/corprof/libcorprof.so]
     #[arg(long, value_name = "PATH")]

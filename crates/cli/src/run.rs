@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use config::{PROFILER_GUID, agent_variables};
+use config::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};
 use serde_json::json;
 
 use crate::args::{NOTHING, RUN_PERIOD, RunArgs};
@@ -15,7 +15,7 @@ use crate::failure::{Failure, NOT_STARTED, USAGE};
 use crate::files::Before;
 use crate::outcome::{self, Outcome};
 use crate::units::time;
-use crate::{agent, folder, missing, spans, warn};
+use crate::{agent, folder, missing, note, spans, warn};
 
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
@@ -47,10 +47,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let before = Before::of(&folder);
     let mut command = Command::new(program);
     command.args(arguments);
-    for name in OTHER_PATHS {
-        command.env_remove(name);
-    }
-    command.envs(agent_variables(&agent.to_string_lossy()));
+    name_agent(&mut command, &agent).map_err(Failure::with(NOT_STARTED))?;
     command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
     command.env(OUTPUT_DIR, &folder);
     let period = period(args, |name| env::var(name).ok());
@@ -81,6 +78,46 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         warn(format!("{:#}", error.error));
     }
     Ok(ended.code)
+}
+
+/// Names the agent to .NET: as the profiler, or beside one that is there already.
+fn name_agent(command: &mut Command, agent: &Path) -> anyhow::Result<()> {
+    let path = agent.to_string_lossy();
+    let Some(other) = other_profiler() else {
+        for name in OTHER_PATHS {
+            command.env_remove(name);
+        }
+        command.envs(agent_variables(&path));
+        return Ok(());
+    };
+    check_beside(agent)?;
+    note(format!(
+        "beside the profiler {other} of CORECLR_PROFILER, which stays; before .NET 6 there can be \
+         only one, and then this one is not loaded"
+    ));
+    command.envs(beside_variables(&path, env::var(BESIDE_LIST).ok().as_deref()));
+    Ok(())
+}
+
+/// The profiler of somebody else that .NET is to load.
+fn other_profiler() -> Option<String> {
+    let var = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let is_enabled = var("CORECLR_ENABLE_PROFILING").is_some_and(|value| value.trim() != "0");
+    let other = var("CORECLR_PROFILER").filter(|_| is_enabled)?;
+    (!other.eq_ignore_ascii_case(PROFILER_GUID)).then_some(other)
+}
+
+/// Whether the list of profilers can have the agent's path.
+///
+/// # Errors
+/// That it can't, and what to do.
+pub fn check_beside(agent: &Path) -> anyhow::Result<()> {
+    let shown = agent.display();
+    anyhow::ensure!(
+        !agent.to_string_lossy().contains([';', '=']),
+        "{shown}: a path with ; or = can't be in .NET's list of profilers; put the agent elsewhere"
+    );
+    Ok(())
 }
 
 /// Says it if what was not started looks like the report's file: `--json r.json -- program`.
@@ -154,14 +191,6 @@ fn warn_of_environment() {
         warn(format!(
             "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no \
              profile"
-        ));
-    }
-    if let Some(other) = var("CORECLR_PROFILER").filter(|other| !other.is_empty())
-        && !other.eq_ignore_ascii_case(PROFILER_GUID)
-    {
-        warn(format!(
-            "CORECLR_PROFILER={other} is set: another profiler, which is not loaded in this run, \
-             since .NET loads only one"
         ));
     }
 }

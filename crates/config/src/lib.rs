@@ -18,5 +18,5 @@ pub use config::{Config, LogLevel, Sampler};
 pub use duration::{duration_from_text, duration_to_text};
 pub use option::{Choice, Kind, Opt, Reason};
 pub use options::{OPTIONS, find, is_same};
-pub use variables::{PROFILER_GUID, agent_variables};
+pub use variables::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};
 pub use warning::Warning;

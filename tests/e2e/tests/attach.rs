@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use e2e::{Run, Session, built, on_both};
+use e2e::{Run, Session, built, library, on_both};
 use rig::{Net8, Net9, Net10, Net31, RuntimeVersion};
 
 /// How far sums may be off.
@@ -250,6 +250,47 @@ fn an_agent_does_what_it_is_told() -> Result<()> {
     let expected = [("timer", 10_000_000), ("timer", 2_000_000), ("scan", 2_000_000)];
     checks.that(sampled == expected, format!("sampled {sampled:?}"));
     checks.done()
+}
+
+/// Another profiler has the main place: ours works beside it, from the start and attached.
+#[test]
+fn another_profiler_keeps_its_place() -> Result<()> {
+    let other = library("other_profiler")?;
+    let other = other.to_string_lossy();
+    for version in [Net8, Net9, Net10] {
+        for attached in [false, true] {
+            let name = if attached { "attach-beside" } else { "start-beside" };
+            let Some(session) = Session::new(name, "split", version)? else { continue };
+            let folder = session.folder.to_string_lossy().into_owned();
+            let session = session
+                .args(["--share", "90", "--seconds", "4"])
+                .without_agent()
+                .set("CORECLR_ENABLE_PROFILING", "1")
+                .set("CORECLR_PROFILER", "{11111111-2222-3333-4444-555555555555}")
+                .set("CORECLR_PROFILER_PATH", &*other);
+            let run = if attached {
+                during(session, |pid| {
+                    corprof(&["attach", &pid.to_string(), "--for", "2s", "--out", &folder])?
+                        .good()
+                        .map(drop)
+                })?
+            } else {
+                let agent = built()?.agent.to_string_lossy();
+                let beside = config::beside_variables(&agent, None);
+                let set = |session: Session, (name, value): (_, String)| session.set(name, value);
+                beside.into_iter().fold(session, set).run()?
+            };
+            let said = &run.outcome.stderr;
+            let mut checks = run.checks_of_attached();
+            checks.that(said.contains("the other profiler saw"), format!("{version}: {said}"));
+            let a = run.view.of(|row| row.has("Split.MethodA("));
+            let b = run.view.of(|row| row.has("Split.MethodB("));
+            let share = a.cpu_ns as f64 / (a.cpu_ns + b.cpu_ns).max(1) as f64;
+            checks.share("MethodA's share", share, 0.9, a.count + b.count);
+            checks.done()?;
+        }
+    }
+    Ok(())
 }
 
 /// Who can't be attached is told why, and what to do.
