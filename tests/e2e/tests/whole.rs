@@ -3,11 +3,8 @@
 //!
 //! The runs are short here. `cargo xtask whole` makes them long, and on one version more.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
-use e2e::{Checks, Form, Row, Run, Session, on_both};
+use anyhow::Result;
+use e2e::{Checks, Form, Row, Run, Session, library, on_both};
 use rig::{CLASSES, Net8, Net9, Net10, RuntimeVersion};
 
 /// How far the sum may be off from the kernel's count for the process.
@@ -18,6 +15,8 @@ const KIND: f64 = 0.02;
 const ROOTS: f64 = 0.995;
 /// CPU time before the profiler was loaded and after the program's last word, in nanoseconds.
 const AROUND_NS: u64 = 500_000_000;
+/// The same before it was loaded and after it has ended.
+const OUTSIDE_NS: u64 = 150_000_000;
 
 /// What a thread of the runtime may do after the program has told of it, in nanoseconds: what the
 /// telling itself calls is compiled.
@@ -172,7 +171,11 @@ fn calls_are_whole(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
         let of = |leaf: &str| {
             run.view.of(|row| is_it(row) && row.frames.first().is_some_and(|f| f.contains(leaf)))
         };
-        let in_order = |order: &[&str]| run.view.of(|row| is_it(row) && has_in_order(row, order));
+        let in_order = |order: &[&str]| {
+            let is_leaf = |frame: &String| order.first().is_some_and(|leaf| frame.contains(leaf));
+            let has_leaf = |row: &Row| row.frames.first().is_some_and(is_leaf);
+            run.view.of(|row| is_it(row) && has_leaf(row) && has_in_order(row, order))
+        };
         let (backs, natives) = (of("Work.Multiply("), of("calls_compute"));
         checks.that(backs.count > 100, format!("{what}: {} samples called back", backs.count));
         checks.that(natives.count > 100, format!("{what}: {} native samples", natives.count));
@@ -310,15 +313,14 @@ fn sums(run: &Run) -> Result<Checks<'_>> {
     let total_ns = run.view.total().cpu_ns;
     let expected = report.process_cpu_ns.saturating_sub(report.own_cpu_ns);
     checks.within("CPU of the process", total_ns, expected, PROCESS);
-    // And as the kernel told its parent, from its first instruction to its last: the runtime's
-    // start, before it loads the profiler, is short against a long run.
-    let around_ns = if Form::asked()?.is_long() { 0 } else { AROUND_NS };
+    // And as the kernel told its parent, from its first instruction, before the runtime loads the
+    // profiler, to its last.
     let all_ns = u64::try_from(run.outcome.cpu.as_nanos())?;
     let slack_ns = (all_ns as f64 * PROCESS) as u64;
     checks.between(
         "CPU of the process and the profiler, by the parent's count",
         total_ns + report.own_cpu_ns,
-        all_ns - slack_ns - around_ns,
+        all_ns - slack_ns - OUTSIDE_NS,
         all_ns + slack_ns,
     );
     Ok(checks)
@@ -343,17 +345,4 @@ fn kind(run: &Run, checks: &mut Checks<'_>, root: &str, names: &[&str]) -> Resul
     let slack = (expected as f64 * KIND) as u64;
     checks.between(root, found.cpu_ns, expected - slack, expected + slack + LAST_NS);
     Ok(())
-}
-
-/// A native library, built.
-fn library(name: &str) -> Result<PathBuf> {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("native/{name}.c"));
-    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
-    let status = Command::new("cc")
-        .args(["-O1", "-shared", "-fPIC", "-pthread", "-o"])
-        .args([&out, &source])
-        .status()
-        .context("no C compiler")?;
-    ensure!(status.success(), "{source:?} does not compile");
-    Ok(out)
 }
