@@ -78,6 +78,9 @@ impl Bounds {
     /// below it is nobody's, but for the red zone: 128 bytes that are a function's although it has
     /// not moved its stack pointer that far, or no longer has (System V ABI for x86-64, 3.2.2).
     /// Where a register has just been popped, unwind data still says that it lies there.
+    ///
+    /// # Signal safety
+    /// Computes only.
     #[must_use]
     pub fn of_leaf(sp: u64, low: u64, high: u64) -> Self {
         const RED_ZONE_BYTES: u64 = 128;
@@ -86,6 +89,9 @@ impl Bounds {
 
     /// Those of the stack that a frame with this stack pointer is on. The red zone of a stack that
     /// was left is not known to be mapped.
+    ///
+    /// # Signal safety
+    /// Computes only.
     #[must_use]
     pub fn around(self, sp: u64) -> Self {
         match self.left {

@@ -55,7 +55,7 @@ sealed unsafe class Hostile
         }
     }
 
-    /// <summary>Children that run the process's own code, and others that become programs.</summary>
+    /// <summary>Children that run the process's own code, and such that become programs.</summary>
     public void Fork(Pulse pulse)
     {
         var program = "/bin/true\0"u8;

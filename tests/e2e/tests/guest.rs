@@ -89,8 +89,8 @@ fn short_threads_are_accounted_for() -> Result<()> {
     })
 }
 
-/// 100 threads of all kinds, and a library that takes the profiler's signal, blocks it, forks and is
-/// mapped anew all the time. `cargo xtask chaos` does it for longer.
+/// 100 threads of all kinds, and a library that takes the profiler's signal, blocks it, forks and
+/// is mapped anew all the time. `cargo xtask chaos` does it for longer.
 #[test]
 fn everything_at_once() -> Result<()> {
     let library = e2e::library("chaos")?;
