@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 /// The agent's file name.
-const LIBRARY: &str = "libcorprof.so";
+pub const LIBRARY: &str = "libcorprof.so";
 /// Environment variable that names the agent.
 const VARIABLE: &str = "CORPROF_AGENT";
 /// Where ELF says which processor it is for, and what this one is.

@@ -5,6 +5,7 @@ mod agent;
 mod args;
 mod child;
 mod demangled;
+mod doctor;
 mod endpoints;
 mod env;
 mod failure;
@@ -19,11 +20,13 @@ mod names;
 mod nothing;
 mod parts;
 mod plumbing;
+mod ps;
 mod ranking;
 mod report;
 mod run;
 mod spans;
 mod table;
+mod target;
 mod top;
 mod units;
 
@@ -37,6 +40,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Top(args) => top::top(&args),
         Command::Env(args) => env::env(&args),
+        Command::Ps(args) => ps::ps(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),
