@@ -50,11 +50,8 @@ impl AttachError {
                 machine_name(*library),
                 machine_name(*process)
             ),
-            Self::OtherLibc(Libc::Glibc(major, minor), Libc::Glibc(_, has)) => {
-                format!("the agent needs glibc {major}.{minor}, and the process has {major}.{has}")
-            }
             Self::OtherLibc(needs, has) => format!(
-                "the agent is made for {}, and the process has {}",
+                "the agent needs {}, and the process has {}",
                 libc_name(*needs),
                 libc_name(*has)
             ),
