@@ -74,6 +74,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    success; also if the reader of the output went away
   1    a file or folder could not be read or written, or nothing fits the filters (the message says)
+       `corprof doctor` also if something prevents profiling
   2    the command line makes no sense
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
   125  the program was not started: no usable agent, no place for profiles or the report

@@ -1,5 +1,6 @@
 //! `corprof ps`: the .NET processes of this machine, and which of them can be profiled now.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -25,6 +26,8 @@ const ANSWER: Duration = Duration::from_millis(400);
 /// Processes that are looked at at the same time: most of the time goes into waiting for those
 /// that are stopped or short of processor time.
 const WORKERS: usize = 16;
+/// Columns that a reason has on a terminal, however narrow.
+const STATE_NARROWEST: usize = 24;
 
 /// A .NET process.
 #[derive(Clone, Debug)]
@@ -51,12 +54,10 @@ enum State {
 
 /// What a worker has to say.
 enum Seen {
-    /// There is such a process, and it was not asked yet.
-    Found(Row),
-    /// The same, asked.
-    Asked(Row),
-    /// Whether it is one of .NET's can't be seen.
-    Hidden(u32),
+    /// There is such a process; once before it is asked, and once after.
+    Row(Row),
+    /// It is none of .NET's, or it has been told of.
+    Done(u32),
 }
 
 /// Runs the command.
@@ -97,9 +98,9 @@ fn say_what_is_missing(rows: &[Row], hidden: &[u32], all: bool) {
         note("no .NET process was found");
     }
     if !hidden.is_empty() && !all {
-        let who = if Uid::effective().is_root() { "" } else { "root sees them, and " };
+        let who = if Uid::effective().is_root() { "" } else { "root sees more, and " };
         note(format!(
-            "processes that may not be looked at: {}; {who}--all lists their numbers",
+            "processes that could not be looked at: {}; {who}--all lists their numbers",
             hidden.len()
         ));
     }
@@ -108,6 +109,7 @@ fn say_what_is_missing(rows: &[Row], hidden: &[u32], all: bool) {
 /// Looks at all, some at a time, and no longer than [`TIME`].
 fn collect(processes: Vec<Process>, agent: Option<PathBuf>) -> (Vec<Row>, Vec<u32>) {
     let deadline = Instant::now() + TIME;
+    let pids: BTreeSet<u32> = processes.iter().map(Process::pid).collect();
     let todo = Arc::new(Mutex::new(processes.into_iter()));
     let (sender, receiver) = mpsc::channel();
     for _ in 0..WORKERS {
@@ -121,36 +123,40 @@ fn collect(processes: Vec<Process>, agent: Option<PathBuf>) -> (Vec<Row>, Vec<u3
         });
     }
     drop(sender);
-    gather(&receiver, deadline)
+    gather(&receiver, pids, deadline)
 }
 
-/// What the workers have said by the deadline.
-fn gather(receiver: &Receiver<Seen>, deadline: Instant) -> (Vec<Row>, Vec<u32>) {
-    let (mut rows, mut hidden) = (Vec::<Row>::new(), Vec::new());
+/// What the workers have said by the deadline, and of which of the processes they have not.
+fn gather(
+    receiver: &Receiver<Seen>,
+    mut unknown: BTreeSet<u32>,
+    deadline: Instant,
+) -> (Vec<Row>, Vec<u32>) {
+    let mut rows = BTreeMap::new();
     while let Ok(seen) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         match seen {
-            Seen::Found(row) => rows.push(row),
-            Seen::Asked(row) => {
-                rows.retain(|found| found.pid != row.pid);
-                rows.push(row);
+            Seen::Row(row) => {
+                unknown.remove(&row.pid);
+                rows.insert(row.pid, row);
             }
-            Seen::Hidden(pid) => hidden.push(pid),
+            Seen::Done(pid) => {
+                unknown.remove(&pid);
+            }
         }
     }
-    rows.sort_by_key(|row| row.pid);
-    hidden.sort_unstable();
-    (rows, hidden)
+    (rows.into_values().collect(), unknown.into_iter().collect())
 }
 
 fn look(process: Process, agent: Option<&std::path::Path>, say: &Sender<Seen>) {
     let pid = process.pid();
     let target = match Target::look(process) {
         Ok(Some(target)) => target,
-        Ok(None) | Err(Hidden::Gone) => return,
-        Err(_) => {
-            let _ = say.send(Seen::Hidden(pid));
+        Ok(None) | Err(Hidden::Gone) => {
+            let _ = say.send(Seen::Done(pid));
             return;
         }
+        // It stays among those that nothing is known of.
+        Err(_) => return,
     };
     let mut row = Row {
         pid,
@@ -161,7 +167,7 @@ fn look(process: Process, agent: Option<&std::path::Path>, say: &Sender<Seen>) {
         state: State::No(silent()),
     };
     // If nobody listens any more, the command is over.
-    let _ = say.send(Seen::Found(row.clone()));
+    let _ = say.send(Seen::Row(row.clone()));
     // May ask a server for its name, hence after that.
     row.user = row.user.as_ref().and_then(|_| user_name(target.user?)).or(row.user);
     let asked = target.ask(ANSWER);
@@ -179,7 +185,7 @@ fn look(process: Process, agent: Option<&std::path::Path>, say: &Sender<Seen>) {
             None => State::Ready,
         }
     };
-    let _ = say.send(Seen::Asked(row));
+    let _ = say.send(Seen::Row(row));
 }
 
 /// Of a process that has not answered when the time is over.
@@ -222,7 +228,7 @@ fn text(rows: &[Row], hidden: Option<&Vec<u32>>, width: Option<u16>) -> String {
     let mut lines: Vec<[String; 5]> = rows.iter().map(cells).collect();
     for pid in hidden.into_iter().flatten() {
         let unknown = || "?".to_owned();
-        let state = "unknown: the system doesn't let us look at it".to_owned();
+        let state = "unknown: it could not be looked at".to_owned();
         lines.push([pid.to_string(), String::new(), unknown(), state, unknown()]);
     }
     if lines.is_empty() {
@@ -230,6 +236,11 @@ fn text(rows: &[Row], hidden: Option<&Vec<u32>>, width: Option<u16>) -> String {
     }
     let heading = ["PID", if has_users { "USER" } else { "" }, "RUNTIME", "PROFILABLE", "COMMAND"];
     lines.insert(0, heading.map(str::to_owned));
+    if let Some(width) = width {
+        // Whole in JSON and in a pipe; here the command is worth some columns, too.
+        let most = (usize::from(width) / 2).max(STATE_NARROWEST);
+        lines.iter_mut().for_each(|line| line[3] = cut(&line[3], most));
+    }
     let column = |at: usize| lines.iter().map(|line| names::width(&line[at])).max().unwrap_or(0);
     let widths = [0, 1, 2, 3].map(column);
     let mut text = String::new();
@@ -278,4 +289,56 @@ fn cut(text: &str, columns: usize) -> String {
     let mut kept: String = text.chars().take(columns.saturating_sub(1)).collect();
     while names::width(&kept) >= columns && kept.pop().is_some() {}
     kept + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, user: Option<&str>, state: State) -> Row {
+        Row {
+            pid,
+            uid: Some(0),
+            user: user.map(str::to_owned),
+            version: Some("8.0.4+commit".to_owned()),
+            command: "dotnet Shop.dll\u{1b}[2J".to_owned(),
+            state,
+        }
+    }
+
+    fn plain(rows: &[Row], hidden: Option<&Vec<u32>>, width: Option<u16>) -> String {
+        anstream::adapter::strip_str(&text(rows, hidden, width)).to_string()
+    }
+
+    #[test]
+    fn columns_line_up_and_users_are_shown_if_there_are_others() {
+        let rows = [row(7, None, State::Ready), row(4711, None, State::Profiled)];
+        assert_eq!(
+            plain(&rows, None, None),
+            " PID  RUNTIME  PROFILABLE  COMMAND\n   \
+             7  8.0.4    yes         dotnet Shop.dll\u{fffd}[2J\n\
+             4711  8.0.4    profiled    dotnet Shop.dll\u{fffd}[2J\n"
+        );
+        let rows = [row(7, Some("bob"), State::No(silent()))];
+        let text = plain(&rows, Some(&vec![12]), Some(40));
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.contains("USER") && text.contains(" 7  bob   8.0.4    no: the"), "{text}");
+        assert!(text.lines().last().is_some_and(|line| line.starts_with(" 12 ")), "{text}");
+        assert_eq!(plain(&[], None, None), "");
+    }
+
+    #[test]
+    fn who_says_nothing_by_the_deadline_is_told_of() {
+        let (sender, receiver) = mpsc::channel();
+        sender.send(Seen::Row(row(3, None, State::No(silent())))).unwrap();
+        sender.send(Seen::Row(row(1, None, State::No(silent())))).unwrap();
+        sender.send(Seen::Row(row(1, None, State::Ready))).unwrap();
+        sender.send(Seen::Done(2)).unwrap();
+        // The sender stays, as that of a worker that hangs.
+        let (rows, unknown) = gather(&receiver, [1, 2, 3, 4].into(), Instant::now() + ANSWER);
+        let states: Vec<_> = rows.iter().map(|row| (row.pid, row.state == State::Ready)).collect();
+        assert_eq!(states, [(1, true), (3, false)]);
+        assert_eq!(unknown, [4]);
+        drop(sender);
+    }
 }

@@ -124,7 +124,7 @@ fn with_glibc(name: &[u8]) -> Vec<u8> {
     let mut bytes = elf(machine(), 3);
     bytes[20] = 1;
     bytes[40..48].copy_from_slice(&SECTIONS.to_le_bytes());
-    // Sizes of a header and of a section's header; three of these, the first empty; the second has names.
+    // Sizes of a header and of a section's; three of these, the first empty, the second names.
     bytes[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 3, 0, 1, 0]);
     bytes.push(0);
     bytes.extend(name);

@@ -143,3 +143,19 @@ impl Check {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_check_has_its_row_in_the_documents_and_nothing_else_has() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = std::fs::read_to_string(root.join("docs/troubleshooting.md")).unwrap();
+        let (_, section) = page.split_once("\n## corprof doctor\n").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names: Vec<&str> = rows.map(|row| row.split('`').next().unwrap()).collect();
+        assert_eq!(names, Topic::ALL.map(Topic::name));
+    }
+}
