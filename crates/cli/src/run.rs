@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 use config::{PROFILER_GUID, agent_variables};
+use diagnostics::{Switch, switched_off};
 use serde_json::{Value, json};
 
 use crate::args::{By, NOTHING, RUN_PERIOD, RunArgs};
@@ -171,9 +172,9 @@ fn program_name(command: &[OsString]) -> String {
 
 fn warn_of_environment() {
     let var = |name: &str| env::var(name).ok();
-    if let Some(name) = missing::disabling_variable(var) {
+    if let Some(setting) = switched_off(Switch::Profiler, var) {
         warn(format!(
-            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no \
+            "{setting} is set: .NET will not load the profiler; unset it, or there will be no \
              profile"
         ));
     }

@@ -136,15 +136,22 @@ impl Target {
         if let Some(other) = self.other_profiler() {
             return Some(Obstacle {
                 reason: format!("another profiler is loaded: {other}"),
-                remedy: "end the other one, or load corprof beside it from the start, as a \
-                         notification profiler"
-                    .to_owned(),
+                remedy: beside_the_other(),
             });
         }
         let mapped = self.mapped.as_ref().ok()?;
         let misfit = check_fit(&self.process, mapped, agent?).err()?;
         Some(Obstacle { reason: misfit.reason(), remedy: misfit.remedy() })
     }
+}
+
+/// What to do if another profiler is there.
+pub fn beside_the_other() -> String {
+    format!(
+        "start the program without it, or with corprof beside it, as a notification profiler: \
+         CORECLR_ENABLE_NOTIFICATION_PROFILERS=1 \
+         CORECLR_NOTIFICATION_PROFILERS=/path/of/libcorprof.so={PROFILER_GUID}"
+    )
 }
 
 fn has_our_threads(process: &Process) -> bool {

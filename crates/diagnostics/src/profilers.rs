@@ -34,6 +34,13 @@ const PATHS: [&str; 2] = if cfg!(target_arch = "aarch64") {
     ["CORECLR_PROFILER_PATH_64", "CORECLR_PROFILER_PATH"]
 };
 
+/// The same for profilers beside it.
+const BESIDE: [&str; 2] = if cfg!(target_arch = "aarch64") {
+    ["CORECLR_NOTIFICATION_PROFILERS_ARM64", "CORECLR_NOTIFICATION_PROFILERS"]
+} else {
+    ["CORECLR_NOTIFICATION_PROFILERS_64", "CORECLR_NOTIFICATION_PROFILERS"]
+};
+
 /// A profiler that a process is told to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedProfiler {
@@ -52,6 +59,22 @@ impl NamedProfiler {
         let class = set("CORECLR_PROFILER").filter(|_| is_on)?;
         let library = PATHS.iter().find_map(|name| Some((*name, set(name)?.into())));
         Some(Self { class, library })
+    }
+
+    /// The profilers that variables have .NET load beside that one, for notifications only:
+    /// `PATH={CLASS};PATH={CLASS}`.
+    #[must_use]
+    pub fn beside(var: impl Fn(&str) -> Option<String>) -> Vec<Self> {
+        let set = |name: &str| var(name).filter(|value| !value.trim().is_empty());
+        let is_on = set("CORECLR_ENABLE_NOTIFICATION_PROFILERS").is_some_and(|on| on.trim() == "1");
+        let list = BESIDE.iter().find_map(|name| Some((*name, set(name)?)));
+        let Some((name, list)) = list.filter(|_| is_on) else { return Vec::new() };
+        let entries = list.split(';').filter_map(|entry| entry.rsplit_once('='));
+        let named = entries.map(|(path, class)| Self {
+            class: class.trim().to_owned(),
+            library: Some((name, path.trim().into())),
+        });
+        named.collect()
     }
 
     /// Whether it is the one with this class id.
@@ -136,6 +159,20 @@ mod tests {
         assert_eq!(of(&[("CORECLR_ENABLE_PROFILING", "0"), class]), None);
         let named = of(&[("CORECLR_ENABLE_PROFILING", "1"), class, path]).unwrap();
         assert_eq!(named.owner(), Some("Datadog's tracer"));
+        let on = ("CORECLR_ENABLE_NOTIFICATION_PROFILERS", "1");
+        let list = ("CORECLR_NOTIFICATION_PROFILERS", "/a=b.so={1};/c.so={2}");
+        let beside = |set: &[(&str, &str)]| {
+            NamedProfiler::beside(|name| {
+                let (_, value) = set.iter().find(|(other, _)| *other == name)?;
+                Some((*value).to_owned())
+            })
+        };
+        assert_eq!(beside(&[list]), []);
+        let both = beside(&[on, list]);
+        let paths: Vec<_> =
+            both.iter().filter_map(|named| Some(&named.library.as_ref()?.1)).collect();
+        assert_eq!(paths, [Path::new("/a=b.so"), Path::new("/c.so")]);
+        assert_eq!(both[1].class, "{2}");
         assert!(named.is("846F5F1C-F9AE-4B07-969E-05C26BC060D8") && !named.is(""));
         #[cfg(target_arch = "x86_64")]
         {

@@ -14,7 +14,7 @@ use super::machine::{CGROUPS, OUTPUT_DIR, cannot_look, misfit_check};
 use super::system;
 use super::variables::{Start, Variables};
 use crate::agent;
-use crate::target::Target;
+use crate::target::{Target, beside_the_other};
 
 /// How long the runtime may take to answer.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -144,8 +144,7 @@ fn other_profiler(target: &Target, so_far: &[Check]) -> Option<Check> {
         Topic::OtherProfiler,
         level,
         format!("another profiler is loaded: {other}"),
-        "start the program without it, or with corprof beside it as a notification profiler: \
-         CORECLR_ENABLE_NOTIFICATION_PROFILERS=1 and CORECLR_NOTIFICATION_PROFILERS=PATH={CLASS}",
+        beside_the_other(),
     ))
 }
 

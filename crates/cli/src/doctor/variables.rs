@@ -7,6 +7,7 @@ use diagnostics::{NamedProfiler, Switch, switched_off};
 
 use super::check::{Check, Level, Topic};
 use crate::spans;
+use crate::target::beside_the_other;
 
 /// How the program gets, or got, its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Variables<'_> {
     /// The checks.
     pub fn checks(&self) -> Vec<Check> {
         let mut checks = self.switches();
-        checks.extend(self.other_profiler());
+        checks.extend(self.profilers());
         checks.extend(self.settings());
         checks.extend(self.hooks());
         checks
@@ -63,43 +64,55 @@ impl Variables<'_> {
         }
     }
 
-    /// What .NET is told to load from the start.
-    fn other_profiler(&self) -> Option<Check> {
-        let named = NamedProfiler::of(|name| self.get(name))?;
-        let (variable, path) = match &named.library {
+    /// What .NET is told to load from the start: in its one place, and beside that.
+    fn profilers(&self) -> Option<Check> {
+        let main = NamedProfiler::of(|name| self.get(name));
+        let beside = NamedProfiler::beside(|name| self.get(name));
+        let ours = beside.into_iter().find(|named| named.is(PROFILER_GUID));
+        let Some(ours) = ours else { return self.profiler(&main?) };
+        self.is_missing(&ours).or_else(|| {
+            let other = main.filter(|main| !main.is(PROFILER_GUID))?;
+            let whose = other.owner().unwrap_or("another profiler");
+            Some(Check::fine(Topic::OtherProfiler, format!("corprof is loaded beside {whose}")))
+        })
+    }
+
+    /// What was to be loaded from a file that is not there.
+    fn is_missing(&self, ours: &NamedProfiler) -> Option<Check> {
+        let (variable, path) = match &ours.library {
             Some((variable, path)) => (*variable, path.clone()),
             None => ("CORECLR_PROFILER_PATH", PathBuf::new()),
         };
-        let is_ours = named.is(PROFILER_GUID);
-        if !is_ours {
-            let whose = named.owner().map_or_else(
-                || format!("CORECLR_PROFILER={}", named.class.trim()),
-                |owner| format!("{owner} (CORECLR_PROFILER={})", named.class.trim()),
-            );
-            let level = if self.start == Start::Ours { Level::Note } else { Level::Prevents };
-            let found = match self.start {
-                Start::Ours => format!("{whose} is set: `corprof run` runs the program without it"),
-                Start::Theirs => format!("{whose} has the place of .NET's one profiler"),
-            };
-            return Some(Check::bad(
-                Topic::OtherProfiler,
-                level,
-                found,
-                "unset CORECLR_ENABLE_PROFILING, or load corprof beside it as a notification \
-                 profiler: CORECLR_ENABLE_NOTIFICATION_PROFILERS=1 and \
-                 CORECLR_NOTIFICATION_PROFILERS=PATH={CLASS}",
-            ));
+        if self.start == Start::Ours || (self.is_file)(&path) {
+            return None;
         }
-        if self.start == Start::Theirs && !(self.is_file)(&path) {
-            return Some(Check::bad(
-                Topic::Settings,
-                Level::Prevents,
-                format!("{variable}={}: there is no such file", path.display()),
-                "set it to where libcorprof.so is for the program; `corprof env` prints all of \
-                 the variables",
-            ));
+        Some(Check::bad(
+            Topic::Settings,
+            Level::Prevents,
+            format!("{variable} names {}, and there is no such file", path.display()),
+            "set it to where libcorprof.so is for the program; `corprof env` prints all of the \
+             variables",
+        ))
+    }
+
+    /// What .NET is told to load in its one place.
+    fn profiler(&self, named: &NamedProfiler) -> Option<Check> {
+        if named.is(PROFILER_GUID) {
+            return self.is_missing(named);
         }
-        None
+        let whose = named.owner().map_or_else(
+            || format!("CORECLR_PROFILER={}", named.class.trim()),
+            |owner| format!("{owner} (CORECLR_PROFILER={})", named.class.trim()),
+        );
+        let (level, found) = match self.start {
+            Start::Ours => {
+                (Level::Note, format!("{whose} is set: `corprof run` runs the program without it"))
+            }
+            Start::Theirs => {
+                (Level::Prevents, format!("{whose} has the place of .NET's one profiler"))
+            }
+        };
+        Some(Check::bad(Topic::OtherProfiler, level, found, beside_the_other()))
     }
 
     fn settings(&self) -> Vec<Check> {
@@ -255,6 +268,20 @@ mod tests {
             assert_eq!(found.len(), 1, "{set:?}: {found:?}");
             assert_eq!((found[0].0, found[0].1), (topic, level), "{set:?}");
             assert!(found[0].2.contains(words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn corprof_beside_another_profiler_is_fine_if_it_is_there() {
+        let on = ("CORECLR_ENABLE_NOTIFICATION_PROFILERS", "1");
+        let beside = |path: &str| format!("{path}={PROFILER_GUID}");
+        for (path, prevents) in [("/there/libcorprof.so", false), ("/gone/libcorprof.so", true)] {
+            let list = beside(path);
+            let list = ("CORECLR_NOTIFICATION_PROFILERS", list.as_str());
+            let found = found(Start::Theirs, &[ON, OTHER, (PATH, "/there/other.so"), on, list]);
+            let levels: Vec<_> = found.iter().map(|(topic, level, _)| (*topic, *level)).collect();
+            let expected: &[_] = if prevents { &[(Topic::Settings, Level::Prevents)] } else { &[] };
+            assert_eq!(levels, expected);
         }
     }
 
