@@ -7,6 +7,7 @@ mod attach;
 mod child;
 mod control;
 mod demangled;
+mod doctor;
 mod endpoints;
 mod env;
 mod failure;
@@ -22,11 +23,13 @@ mod nothing;
 mod outcome;
 mod parts;
 mod plumbing;
+mod ps;
 mod ranking;
 mod report;
 mod run;
 mod spans;
 mod table;
+mod target;
 mod top;
 mod units;
 
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
         Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
         Command::Env(args) => env::env(&args),
+        Command::Ps(args) => ps::ps(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

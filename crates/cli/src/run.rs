@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use config::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};
+use diagnostics::{Switch, switched_off};
 use serde_json::json;
 
 use crate::args::{NOTHING, RUN_PERIOD, RunArgs};
@@ -187,9 +188,9 @@ pub fn program_name(command: &[OsString]) -> String {
 
 fn warn_of_environment() {
     let var = |name: &str| env::var(name).ok();
-    if let Some(name) = missing::disabling_variable(var) {
+    if let Some(setting) = switched_off(Switch::Profiler, var) {
         warn(format!(
-            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no \
+            "{setting} is set: .NET will not load the profiler; unset it, or there will be no \
              profile"
         ));
     }

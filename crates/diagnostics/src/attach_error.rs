@@ -50,13 +50,8 @@ impl AttachError {
                 machine_name(*library),
                 machine_name(*process)
             ),
-            Self::OtherLibc(Libc::Glibc(major, minor), Libc::Glibc(has_major, has_minor)) => {
-                format!(
-                    "the agent needs glibc {major}.{minor}, and the process has {has_major}.{has_minor}"
-                )
-            }
             Self::OtherLibc(needs, has) => format!(
-                "the agent is made for {}, and the process has {}",
+                "the agent needs {}, and the process has {}",
                 libc_name(*needs),
                 libc_name(*has)
             ),
@@ -91,6 +86,9 @@ impl AttachError {
                     .to_owned()
             }
             Self::SwitchedOff(_) => "start it without that variable".to_owned(),
+            Self::AlreadyAttached(Some(library)) if library.ends_with("libcorprof.so") => {
+                "corprof is in it already: see `corprof ctl PID status`".to_owned()
+            }
             Self::AlreadyAttached(_) => {
                 ".NET has one such place: end the other profiler, or load corprof beside it from \
                  the start, as a notification profiler (docs/troubleshooting.md)"

@@ -40,7 +40,7 @@ mod switches;
 mod transport;
 mod unreachable;
 
-pub use access::unreadable_part;
+pub use access::{unreadable_part, unwritable_part};
 pub use attach_error::AttachError;
 pub use command::Command;
 pub use fit::check_fit;
@@ -50,7 +50,7 @@ pub use library::{Libc, Library, NotALibrary, machine_name};
 pub use message::{Frame, Malformed};
 pub use process::{Hidden, Process};
 pub use process_info::ProcessInfo;
-pub use profilers::{OtherProfiler, other_profilers, our_agent};
+pub use profilers::{NamedProfiler, OtherProfiler, other_profilers, our_agent};
 pub use request_error::RequestError;
 pub use runtime::{Runtime, libc_of};
 pub use socket::Socket;

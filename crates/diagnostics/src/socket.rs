@@ -302,6 +302,9 @@ fn why_none(
         Ok(Some(Runtime::NativeAot)) => return Unreachable::NativeAot,
         Ok(Some(Runtime::Mono)) => return Unreachable::Mono,
         Ok(Some(_)) => {}
+        Ok(None) if age(process).is_some_and(|age| age < STARTING) && is_host(process, &mapped) => {
+            return Unreachable::Starting;
+        }
         Ok(None) => return Unreachable::NotDotnet,
         Err(hidden) => return unseen(hidden),
     }
@@ -312,6 +315,15 @@ fn why_none(
         Some(age) if age < STARTING => Unreachable::Starting,
         _ => Unreachable::NoSocket(folders),
     }
+}
+
+/// Whether a process is .NET's host, which loads the runtime.
+fn is_host(process: &Process, mapped: &[PathBuf]) -> bool {
+    let has = |name: &str| mapped.iter().any(|file| file.file_name() == Some(OsStr::new(name)));
+    let program = process.program().unwrap_or_default();
+    program.file_name() == Some(OsStr::new("dotnet"))
+        || has("libhostfxr.so")
+        || has("libhostpolicy.so")
 }
 
 /// How long a process has been there.

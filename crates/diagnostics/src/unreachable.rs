@@ -69,9 +69,9 @@ impl Unreachable {
             Self::OtherUser(_) => "run corprof as that user, or as root",
             Self::Starting => "try again in a moment",
             Self::NoSocket(_) => {
-                "if the socket was deleted (by a cleaner of /tmp), or TMPDIR is a folder that can't \
-                 be written to, restart the process; from its start it can be profiled without the \
-                 socket: `corprof run`"
+                "if the socket was deleted (by a cleaner of /tmp), or TMPDIR is a folder that \
+                 can't be written to, restart the process; from its start it can be profiled \
+                 without the socket: `corprof run`"
             }
             Self::Hidden(Hidden::Gone) => "see what there is with `corprof ps`",
             Self::Hidden(_) => "run corprof as the process's own user, or as root",

@@ -107,7 +107,10 @@ const PRODUCT: [Allowed; 13] = [
             ("clap", "options"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
             ("flate2", "debug information that distributions pack"),
-            ("nix", "signals to the child, its exit state, /proc"),
+            (
+                "nix",
+                "signals to the child, its exit state; users, file systems and timers for doctor",
+            ),
             ("object", "build ids and links of debug files"),
             ("rustc-demangle", "names of Rust functions in files that others wrote"),
             ("serde_json", "--json"),
