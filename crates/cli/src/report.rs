@@ -221,7 +221,8 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
         Some(report) => {
             kernel_line(&report, total, &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
-            lines.push(("profiler", format!("used {} and {} of memory", own.0, own.1)));
+            let slowed = slowed(&report);
+            lines.push(("profiler", format!("used {} and {} of memory{slowed}", own.0, own.1)));
             lines.extend(quality(&report));
         }
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
@@ -279,6 +280,14 @@ fn own(report: &SelfReport, loaded: &Loaded) -> String {
     }
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{} CPU{parts}", time(own_ns))
+}
+
+/// Whether samples were taken less often than was asked for.
+fn slowed(report: &SelfReport) -> String {
+    match report.slowdown {
+        0 | 1 => String::new(),
+        n => format!("; sampled down to 1/{n} as often as asked for, to stay within its budget"),
+    }
 }
 
 /// What was lost, and how many stacks are whole.
@@ -407,6 +416,7 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "own_cpu_share": share(report.own_cpu_ns, report.process_cpu_ns),
         "own_processor_share": share(report.own_cpu_ns, reported_ns),
         "own_memory_bytes": report.own_memory_bytes,
+        "slowdown": report.slowdown,
         "process_cpu_ns": report.process_cpu_ns,
         "sampled_cpu_ns": report.sampled_cpu_ns,
         "lost": losses,

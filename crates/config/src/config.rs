@@ -81,6 +81,8 @@ pub struct Config {
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
     pub wall_threads: u32,
+    /// What the profiler may use of the processors, in millionths; 1,000,000 is no limit.
+    pub cpu_budget_ppm: u32,
     /// Whether samples are labelled with the request that they belong to.
     pub spans: bool,
     /// Threads with a span that are looked at in one tick besides the others.
@@ -144,6 +146,7 @@ impl Config {
             wall_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,
+            cpu_budget_ppm: 0,
             spans: true,
             span_threads: 0,
             span_ids: true,

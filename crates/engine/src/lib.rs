@@ -11,6 +11,7 @@
 mod accounts;
 mod balance;
 mod blocked;
+mod budget;
 mod collector;
 mod cpu;
 mod delays;

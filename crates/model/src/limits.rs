@@ -37,6 +37,13 @@ pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;
 pub const WALL_BACKOFF_DIVISOR: u64 = 64;
 /// Longest distance between two visits of a blocked thread, in nanoseconds.
 pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Nanoseconds of which the profiler may use the budget at once: starting costs.
+pub const BUDGET_BURST_NS: u64 = 100_000_000_000;
+/// CPU nanoseconds that a sample is taken to cost on the thread that is sampled: the handler, and
+/// what the kernel does for a signal. docs/performance.md has what was measured.
+pub const HANDLER_NS: u64 = 5_000;
+/// By how much sampling is slowed down at most, to stay within the budget.
+pub const SLOWDOWN_MAX: u32 = 64;
 /// Finished profiles kept in memory while the output folder can't be written; older ones go.
 pub const UNWRITTEN_PROFILES_MAX: usize = 8;
 /// Threads that the scan sampler may pass over in a tick before it gives up.

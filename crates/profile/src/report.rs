@@ -38,6 +38,9 @@ pub struct SelfReport {
     pub wall_interval_ns: u64,
     /// Threads looked at in one tick of the wall sampler.
     pub wall_threads: u64,
+    /// By how much sampling was slowed down at most, to stay within the budget; 1 for not at all,
+    /// and 0 in files of before there was a budget.
+    pub slowdown: u64,
     /// CPU samples taken.
     pub cpu_samples: u64,
     /// Wall samples taken.
@@ -111,7 +114,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 15] {
+    fn fields(&mut self) -> [Field<'_>; 16] {
         use Field::{Number, Text};
         [
             Text("agent_version", &mut self.agent_version),
@@ -123,6 +126,7 @@ impl SelfReport {
             Number("cpu_interval_ns", &mut self.cpu_interval_ns),
             Number("wall_interval_ns", &mut self.wall_interval_ns),
             Number("wall_threads", &mut self.wall_threads),
+            Number("slowdown", &mut self.slowdown),
             Number("samples.cpu", &mut self.cpu_samples),
             Number("samples.wall", &mut self.wall_samples),
             Number("own_cpu_ns", &mut self.own_cpu_ns),
@@ -197,7 +201,7 @@ impl SelfReport {
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,
-    /// memory is the larger, the rest stays.
+    /// memory and slowdown are the larger, the rest stays.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in [
             (&mut self.cpu_samples, other.cpu_samples),
@@ -209,6 +213,7 @@ impl SelfReport {
             *sum = sum.saturating_add(more);
         }
         self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
+        self.slowdown = self.slowdown.max(other.slowdown);
         self.losses.merge(&other.losses);
         self.ends.merge(&other.ends);
     }
