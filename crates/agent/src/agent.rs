@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use clr::{EventMask, Events, FunctionId, HResult, Info, ModuleId, ThreadId};
+use clr::{EventMask, Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::Config;
-use engine::{Event, Log, ManagedId, ModuleKey, Profiler};
+use engine::{Event, Log, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
 
 use crate::otel;
 use crate::runtime::Clr;
@@ -38,6 +38,10 @@ impl Agent {
 
     fn profiler(&self) -> Option<&Profiler> {
         self.running().map(|running| &running.profiler)
+    }
+
+    fn pauses(&self) -> Option<&Pauses> {
+        self.profiler().map(Profiler::pauses)
     }
 
     /// What runs, once it has started.
@@ -119,6 +123,42 @@ impl Events for Agent {
         self.unloaded(ModuleKey(function.0));
     }
 
+    fn suspending(&self, reason: SuspendReason) {
+        if let Some(pauses) = self.pauses() {
+            pauses.suspending(pause_reason(reason));
+        }
+    }
+
+    fn resuming(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resuming();
+        }
+    }
+
+    fn thread_suspended(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_suspended();
+        }
+    }
+
+    fn thread_resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_resumed();
+        }
+    }
+
+    fn collection_started(&self, generation: u8, induced: bool) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_started(generation, induced);
+        }
+    }
+
+    fn collection_finished(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_finished();
+        }
+    }
+
     fn panicked(&self) {
         if let Some(profiler) = self.profiler() {
             profiler.panicked();
@@ -131,6 +171,18 @@ impl Agent {
         let Some(running) = self.running.get() else { return };
         running.clr.wait_for_look_up();
         running.profiler.inbox().post(Event::Unloaded { module });
+    }
+}
+
+fn pause_reason(reason: SuspendReason) -> PauseReason {
+    match reason {
+        SuspendReason::Other => PauseReason::Other,
+        SuspendReason::Gc => PauseReason::Gc,
+        SuspendReason::GcPreparation => PauseReason::GcPreparation,
+        SuspendReason::ReJit => PauseReason::ReJit,
+        SuspendReason::Profiler => PauseReason::Profiler,
+        SuspendReason::Debugger => PauseReason::Debugger,
+        SuspendReason::Shutdown => PauseReason::Shutdown,
     }
 }
 
@@ -152,14 +204,29 @@ fn start(config: Config, clr: &Arc<Clr>, log: Log) -> Result<Profiler, String> {
     let folder = std::path::absolute(&config.output_dir)
         .map_err(|error| format!("no output folder {}: {error}", config.output_dir.display()))?;
     let runtime = Arc::clone(clr);
-    let profiler = Profiler::start(config, runtime, folder, log).map_err(|e| e.to_string())?;
+    let wants_pauses = config.gc_enabled;
+    let profiler =
+        Profiler::start(config, runtime, folder, log.clone()).map_err(|e| e.to_string())?;
     #[cfg(feature = "oracle")]
     crate::oracle::install();
-    if let Err(error) = clr.info().set_event_mask(MASK) {
+    if let Err(error) = set_event_mask(clr.info(), wants_pauses, &log) {
         profiler.stop();
         return Err(format!("the runtime refuses the profiler's events: {error}"));
     }
     Ok(profiler)
+}
+
+/// Asks for callbacks: for those of pauses, too, if the runtime has them.
+fn set_event_mask(info: &Info, wants_pauses: bool, log: &Log) -> Result<(), HResult> {
+    if wants_pauses {
+        match info.set_event_mask(MASK.with(EventMask::PAUSES)) {
+            Ok(()) => return Ok(()),
+            Err(error) => log.warn(&format!(
+                "no pauses of the garbage collector: the runtime refuses to tell of them: {error}"
+            )),
+        }
+    }
+    info.set_event_mask(MASK)
 }
 
 /// The program's name: its application for `dotnet app.dll`, else its executable.

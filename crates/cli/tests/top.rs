@@ -289,7 +289,10 @@ fn names_in_files_do_not_speak_to_the_terminal() {
         span: None,
         labels: 0,
     };
-    let _ = aggregate.add(&key, profile::Values { count: 1, cpu_ns: 5, wall_ns: 0 });
+    let _ = aggregate.add(
+        &key,
+        profile::Values { count: 1, cpu_ns: 5, wall_ns: 0, ..profile::Values::default() },
+    );
     let taken = aggregate.take(profile::Period::default());
     dir.write("a.pb.gz", &profile::pprof::write(&taken.profile, Vec::new()).unwrap());
     let ran = dir.run(&["top", "a.pb.gz"]);

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 17] = [
+pub static OPTIONS: [Opt; 18] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -117,6 +117,16 @@ pub static OPTIONS: [Opt; 17] = [
         default_words: "",
         kind: Kind::Switch { store: |config, value| config.wall_enabled = value },
         help: "Whether wall time is sampled: where threads wait as well as where they compute.",
+    },
+    Opt {
+        var: "CORPROF_GC_ENABLED",
+        aliases: &[],
+        flag: Some("gc-enabled"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.gc_enabled = value },
+        help: "Whether garbage collections and the pauses of all threads that they make are \
+               followed. Without it threads seem to wait in them.",
     },
     Opt {
         var: "CORPROF_WALL_INTERVAL",

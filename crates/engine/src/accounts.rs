@@ -15,6 +15,7 @@ use signal::sample::{Sample, StackCopy};
 use sys::clock;
 
 use crate::event::{BlockedStack, Event};
+use crate::pauses::Paused;
 use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
 use crate::waits::Waits;
@@ -187,7 +188,8 @@ impl Accounts {
         let id = self.intern(&walked);
         let context = sample.context;
         let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
-        let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
+        let values =
+            Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns, ..Values::default() };
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
         let last = account.ran.replace(place);
@@ -279,7 +281,7 @@ impl Accounts {
             Event::Unsampled { thread, cpu_ns } => self.unsampled(thread, cpu_ns),
             Event::CpuRest { thread, cpu_ns } => {
                 self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
-                let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+                let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns, ..Values::default() };
                 self.charge_ran(thread, ThreadState::Running, values);
             }
             Event::Ended { thread } => self.ended(thread),
@@ -288,7 +290,12 @@ impl Accounts {
             Event::WaitedUnseen { thread, wall_ns, context } => {
                 self.waited_unseen(thread, wall_ns, context);
             }
-            Event::Delayed { thread, wall_ns, context } => self.delayed(thread, wall_ns, context),
+            Event::Delayed { thread, wall_ns, context } => {
+                self.put_off(thread, ThreadState::Runnable, wall_ns, context);
+            }
+            Event::HeldUp { thread, wall_ns, context, state } => {
+                self.put_off(thread, state, wall_ns, context);
+            }
             Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
             Event::Endpoint { number, name } => self.requests.name(number, name),
@@ -384,17 +391,33 @@ impl Accounts {
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
         let account = thread.and_then(|thread| self.threads.get(&thread));
         let whose = account.map_or(NOBODY, |account| (account.key, account.class));
-        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns, ..Values::default() };
         self.add_unsampled(whose, ThreadState::Running, values);
     }
 
-    /// A delay is charged to what the thread did next: its next sample.
-    fn delayed(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
+    /// What kept a thread from its work is charged to what it did next: its next sample.
+    fn put_off(
+        &mut self,
+        thread: ThreadRef,
+        state: ThreadState,
+        wall_ns: u64,
+        context: SpanContext,
+    ) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
-            Some(account) => account.put_off(ThreadState::Runnable, Some(context), values),
-            None => self.add_unsampled(NOBODY, ThreadState::Runnable, values),
+            Some(account) => account.put_off(state, Some(context), values),
+            None => self.add_unsampled(NOBODY, state, values),
         }
+    }
+
+    /// Charges pauses of the whole program to the frames that stand for them.
+    pub fn paused(&mut self, paused: &Paused) {
+        let frames = paused.frames.iter().map(|name| self.aggregate.synthetic_frame(name));
+        let frames: Vec<_> = frames.collect();
+        let stack = self.aggregate.stack(frames);
+        let values = Values { gc_ns: paused.ns, ..Values::default() };
+        let payer = Payer::only(ThreadKey::NONE);
+        self.add_in(payer, stack, None, values);
     }
 
     /// Charges the place where a thread was last blocked with a delay; before there is one, the
@@ -533,11 +556,16 @@ impl Accounts {
     }
 
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
+        self.add_in(payer, stack, Some(state), values);
+    }
+
+    fn add_in(&mut self, payer: Payer, stack: StackId, state: Option<ThreadState>, values: Values) {
         let Wanted { cpu, wall, .. } = self.wanted;
         let values = Values {
             count: if cpu { values.count } else { 0 },
             cpu_ns: if cpu { values.cpu_ns } else { 0 },
             wall_ns: if wall { values.wall_ns } else { 0 },
+            gc_ns: values.gc_ns,
         };
         if values == Values::default() {
             return;
@@ -545,7 +573,7 @@ impl Accounts {
         let SpanContext { trace_id, span_id, local_root_span_id, labels } = payer.context;
         let span = SpanIds { trace_id, span_id, local_root_span_id };
         let span = (span_id != 0).then_some(span);
-        let key = SampleKey { stack, thread: payer.thread, state: Some(state), span, labels };
+        let key = SampleKey { stack, thread: payer.thread, state, span, labels };
         if let Added::Lost(loss) = self.aggregate.add(&key, values) {
             self.shared.count(loss);
         }

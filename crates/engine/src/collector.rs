@@ -19,6 +19,7 @@ use crate::accounts::Accounts;
 use crate::event::{Event, Inbox, Timed};
 use crate::log::Log;
 use crate::output::{Output, Written};
+use crate::pauses::Pauses;
 use crate::spans::Spans;
 use crate::ticker::TickerState;
 
@@ -56,6 +57,7 @@ pub struct Collector {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    pauses: Arc<Pauses>,
     ticker: Arc<TickerState>,
     state: Arc<CollectorState>,
     config: Config,
@@ -80,6 +82,8 @@ pub struct Parts {
     pub inbox: Arc<Inbox>,
     /// What tracers call, for the memory that it holds.
     pub spans: Arc<Spans>,
+    /// What the runtime has told of pauses.
+    pub pauses: Arc<Pauses>,
     /// The ticker, to be asked for settlements.
     pub ticker: Arc<TickerState>,
     /// Requests.
@@ -106,6 +110,7 @@ impl Collector {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -119,6 +124,7 @@ impl Collector {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -231,12 +237,16 @@ impl Collector {
         };
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let bytes = bytes.saturating_add(self.spans.bytes());
+        let mut report = self.report(&end);
+        for paused in self.pauses.take(&mut report) {
+            self.accounts.paused(&paused);
+        }
         let (mut profile, ends, sampled_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,
             sampled_cpu_ns,
             own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-            ..self.report(&end)
+            ..report
         });
         self.write(&profile);
         self.seq = self.seq.saturating_add(1);

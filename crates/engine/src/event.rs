@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::{EndReason, ThreadClass};
+use model::{EndReason, ThreadClass, ThreadState};
 use signal::context::SpanContext;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
@@ -116,6 +116,17 @@ pub enum Event {
         wall_ns: u64,
         /// The request it worked for.
         context: SpanContext,
+    },
+    /// A thread was held up so long by the runtime, which had stopped all managed threads.
+    HeldUp {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+        /// The request it worked for.
+        context: SpanContext,
+        /// What for.
+        state: ThreadState,
     },
     /// A thread was late so long to come out of the wait that it was last found in, or of the next
     /// one if it has not been found in any.

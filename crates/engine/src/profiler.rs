@@ -23,6 +23,7 @@ use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
 use crate::log::Log;
 use crate::natives::Natives;
+use crate::pauses::{Pauses, Stop};
 use crate::publish::Publisher;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
@@ -83,6 +84,7 @@ pub struct Profiler {
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    pauses: Arc<Pauses>,
     ticker: Arc<TickerState>,
     collector: Arc<CollectorState>,
     log: Log,
@@ -116,11 +118,13 @@ impl Profiler {
         let ticker = Arc::new(TickerState::default());
         let collector = Arc::new(CollectorState::default());
         let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox), config.spans));
+        let pauses = Arc::new(Pauses::new(shared, make_stops().map_err(StartError::Memory)?));
         let profiler = Self {
             shared,
             registry: Arc::clone(&registry),
             inbox: Arc::clone(&inbox),
             spans: Arc::clone(&spans),
+            pauses: Arc::clone(&pauses),
             ticker: Arc::clone(&ticker),
             collector: Arc::clone(&collector),
             log: log.clone(),
@@ -137,6 +141,7 @@ impl Profiler {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state: collector,
             config,
@@ -179,7 +184,8 @@ impl Profiler {
             span_threads: usize::try_from(config.span_threads).unwrap_or(0),
         };
         let wall = config.wall_enabled.then(|| {
-            WallSampler::new(shared, Arc::clone(&self.registry), Arc::clone(&inbox), beat)
+            let (registry, pauses) = (Arc::clone(&self.registry), Arc::clone(&self.pauses));
+            WallSampler::new(shared, registry, pauses, Arc::clone(&inbox), beat)
         });
         let ticker = Ticker {
             shared,
@@ -213,6 +219,12 @@ impl Profiler {
     #[must_use]
     pub fn spans(&self) -> &Spans {
         &self.spans
+    }
+
+    /// What the runtime's callbacks tell of pauses.
+    #[must_use]
+    pub fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// Counts a panic that was caught at the border.
@@ -276,6 +288,13 @@ fn make_shared() -> io::Result<&'static Shared> {
     // SAFETY: an atomic number of zero bytes is valid.
     let by_tid: &'static [AtomicU32] = unsafe { pages::map_zeroed::<AtomicU32>(TIDS_MAX)? };
     Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))
+}
+
+/// What is known of how each thread was held up, in memory that stays for ever: a callback may come
+/// at any time.
+fn make_stops() -> io::Result<&'static [Stop]> {
+    // SAFETY: a `Stop` is made of atomic numbers, for which zero bytes are valid.
+    Ok(unsafe { pages::map_zeroed::<Stop>(THREADS_MAX)? })
 }
 
 /// Installs the handler, unless the signal is somebody else's.
