@@ -238,7 +238,8 @@ impl Collector {
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let bytes = bytes.saturating_add(self.spans.bytes());
         let mut report = self.report(&end);
-        for paused in self.pauses.take(&mut report) {
+        let last = self.state.stop.load(Ordering::Acquire);
+        for paused in self.pauses.take(&mut report, last) {
             self.accounts.paused(&paused);
         }
         let (mut profile, ends, sampled_cpu_ns) = self.accounts.take(period);

@@ -13,8 +13,13 @@
 //! Stops follow each other, since the thread that makes one holds the runtime's lock of threads. So
 //! there is one writer at a time of all that is said of "the stop"; a collection in the background
 //! ends outside of stops, but the collector makes one step after the other.
+//!
+//! The runtime doesn't say which collections of generation 2 go on in the background. One that does
+//! may begin with a collection of generation 0 or 1 in the same stop, of which only the end is told:
+//! then both look alike until the end of the one in the background is told, outside of stops. Until
+//! that, or until it can't come any more, the pause waits in `Undecided`.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use profile::SelfReport;
 use signal::handler::Shared;
@@ -80,6 +85,7 @@ const KINDS: [Kind; 14] = [
     other(&["shutdown", RUNTIME]),
     other(&["stopped", RUNTIME]),
 ];
+const KIND_BLOCKING: usize = 4;
 const KIND_BACKGROUND: usize = 6;
 const KIND_PREPARATION: usize = 8;
 const KIND_REJIT: usize = 9;
@@ -92,6 +98,10 @@ const KIND_OTHER: usize = 13;
 const CAUSES: usize = 2;
 const CAUSE_GC: usize = 0;
 const CAUSE_OTHER: usize = 1;
+
+/// A collection in the background that takes longer, in nanoseconds, is no longer waited for: its
+/// first pause is taken for one of a collection that blocks.
+const UNDECIDED_NS_MAX: u64 = 60_000_000_000;
 
 /// Nobody stops anybody.
 const NOBODY: u32 = 0;
@@ -172,11 +182,29 @@ struct Sum {
 }
 
 impl Sum {
+    fn add(&self, pauses: u64, ns: u64) {
+        self.ns.fetch_add(ns, Ordering::Relaxed);
+        self.pauses.fetch_add(pauses, Ordering::Relaxed);
+    }
+
     fn take(&self) -> (u64, u64) {
         // The count first: a pause that ends in between is in the next period with both, or its
         // time is in this one and its count in the next.
         (self.pauses.swap(0, Ordering::Relaxed), self.ns.swap(0, Ordering::Relaxed))
     }
+}
+
+/// A collection of generation 2 that has ended as far as is known, or goes on in the background.
+#[derive(Default)]
+struct Undecided {
+    /// The kind if it has ended, plus one; 0 for none. Who takes it away decides.
+    kind: AtomicU8,
+    /// The pause that it began with, in nanoseconds.
+    ns: AtomicU64,
+    /// When that ended.
+    end_ns: AtomicU64,
+    /// Pauses without a collection since then: the later steps of one in the background.
+    steps: Sum,
 }
 
 /// What is known of pauses.
@@ -195,13 +223,15 @@ pub struct Pauses {
     /// The kind of the last collection that began in this stop, plus one; 0 for none.
     collection: AtomicU8,
     /// Whether that has not ended.
-    collecting: AtomicU8,
+    collecting: AtomicBool,
     /// The kind of the collection that goes on in the background, plus one; 0 for none.
     background: AtomicU8,
+    undecided: Undecided,
     sums: [Sum; KINDS.len()],
     longest_ns: AtomicU64,
     collections: [AtomicU64; 3],
     backgrounds: AtomicU64,
+    before_backgrounds: AtomicU64,
 }
 
 /// The pauses of a period of one kind.
@@ -226,12 +256,14 @@ impl Pauses {
             suspender: AtomicU32::new(NOBODY),
             suspender_cpu_ns: AtomicU64::new(0),
             collection: AtomicU8::new(0),
-            collecting: AtomicU8::new(0),
+            collecting: AtomicBool::new(false),
             background: AtomicU8::new(0),
+            undecided: Undecided::default(),
             sums: std::array::from_fn(|_| Sum::default()),
             longest_ns: AtomicU64::new(0),
             collections: [const { AtomicU64::new(0) }; 3],
             backgrounds: AtomicU64::new(0),
+            before_backgrounds: AtomicU64::new(0),
         }
     }
 
@@ -244,7 +276,7 @@ impl Pauses {
         self.reason.store(reason as u8, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.collection.store(0, Ordering::Relaxed);
-        self.collecting.store(0, Ordering::Relaxed);
+        self.collecting.store(false, Ordering::Relaxed);
         self.suspender_cpu_ns.store(0, Ordering::Relaxed);
         self.suspender.store(tid, Ordering::Relaxed);
         self.world_of(reason as u8).start(now_ns);
@@ -269,56 +301,73 @@ impl Pauses {
             stop.stop(self.world_at(now_ns), cause_of(reason), worked_ns);
         }
         let ns = now_ns.saturating_sub(self.since_ns.load(Ordering::Relaxed));
-        let kind = self.kind(reason);
-        if let (Some(sum), Some(Kind { is_gc, .. })) = (self.sums.get(kind), KINDS.get(kind)) {
-            sum.ns.fetch_add(ns, Ordering::Relaxed);
-            sum.pauses.fetch_add(1, Ordering::Relaxed);
-            if *is_gc {
-                self.longest_ns.fetch_max(ns, Ordering::Relaxed);
-            }
+        if cause_of(reason) == CAUSE_GC {
+            self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+            self.note_gc(ns, now_ns);
+        } else {
+            self.note(kind_of(reason), 1, ns);
         }
     }
 
-    /// What the stop that ends was for.
-    fn kind(&self, reason: u8) -> usize {
-        const GC: u8 = PauseReason::Gc as u8;
-        const GC_PREPARATION: u8 = PauseReason::GcPreparation as u8;
-        const REJIT: u8 = PauseReason::ReJit as u8;
-        const PROFILER: u8 = PauseReason::Profiler as u8;
-        const DEBUGGER: u8 = PauseReason::Debugger as u8;
-        const SHUTDOWN: u8 = PauseReason::Shutdown as u8;
-        match reason {
-            GC | GC_PREPARATION => self.kind_of_gc(),
-            REJIT => KIND_REJIT,
-            PROFILER => KIND_PROFILER,
-            DEBUGGER => KIND_DEBUGGER,
-            SHUTDOWN => KIND_SHUTDOWN,
-            _ => KIND_OTHER,
-        }
-    }
-
-    fn kind_of_gc(&self) -> usize {
+    /// Notes a pause of the garbage collector's that ends now.
+    fn note_gc(&self, ns: u64, now_ns: u64) {
         let collection = self.collection.load(Ordering::Relaxed);
         let Some(kind) = usize::from(collection).checked_sub(1) else {
-            let background = self.background.load(Ordering::Relaxed);
-            return usize::from(background).checked_sub(1).unwrap_or(KIND_PREPARATION);
+            return self.note_step(ns);
         };
-        // A collection that goes on while managed threads run is one in the background.
-        if self.collecting.load(Ordering::Relaxed) == 0 {
-            return kind;
+        if kind < KIND_BLOCKING {
+            self.note(kind, 1, ns);
+        } else if self.collecting.load(Ordering::Relaxed) {
+            // It has not ended, and managed threads run again.
+            let kind = background_of(kind);
+            self.background.store(plus_one(kind), Ordering::Relaxed);
+            self.backgrounds.fetch_add(1, Ordering::Relaxed);
+            self.note(kind, 1, ns);
+        } else {
+            self.undecided.ns.store(ns, Ordering::Relaxed);
+            self.undecided.end_ns.store(now_ns, Ordering::Relaxed);
+            self.undecided.kind.store(plus_one(kind), Ordering::Release);
         }
-        let kind = KIND_BACKGROUND.saturating_add(kind & 1);
-        let background = u8::try_from(kind.saturating_add(1)).unwrap_or(0);
-        self.background.store(background, Ordering::Relaxed);
-        self.backgrounds.fetch_add(1, Ordering::Relaxed);
-        kind
+    }
+
+    /// Notes a pause without a collection.
+    fn note_step(&self, ns: u64) {
+        let background = self.background.load(Ordering::Relaxed);
+        if let Some(kind) = usize::from(background).checked_sub(1) {
+            self.note(kind, 1, ns);
+        } else if self.undecided.kind.load(Ordering::Relaxed) != 0 {
+            self.undecided.steps.add(1, ns);
+        } else {
+            self.note(KIND_PREPARATION, 1, ns);
+        }
+    }
+
+    /// The last collection of generation 2 went on in the background, or did not: its pauses are
+    /// noted. Returns whether there was one.
+    fn decide(&self, is_background: bool) -> bool {
+        let kind = self.undecided.kind.swap(0, Ordering::Acquire);
+        let Some(kind) = usize::from(kind).checked_sub(1) else { return false };
+        let ns = self.undecided.ns.swap(0, Ordering::Relaxed);
+        let (steps, steps_ns) = self.undecided.steps.take();
+        let (kind, step) = if is_background {
+            (background_of(kind), background_of(kind))
+        } else {
+            (kind, KIND_PREPARATION)
+        };
+        self.note(kind, 1, ns);
+        self.note(step, steps, steps_ns);
+        true
+    }
+
+    fn note(&self, kind: usize, pauses: u64, ns: u64) {
+        if let Some(sum) = self.sums.get(kind) {
+            sum.add(pauses, ns);
+        }
     }
 
     /// The calling thread is held up by the stop.
     pub fn thread_suspended(&self) {
-        let tid = thread::own_id();
-        let worked_ns = || clock::own_cpu_ns();
-        self.thread_suspended_at(tid, clock::monotonic_ns(), worked_ns);
+        self.thread_suspended_at(thread::own_id(), clock::monotonic_ns(), clock::own_cpu_ns);
     }
 
     fn thread_suspended_at(&self, tid: u32, now_ns: u64, cpu_ns: impl FnOnce() -> u64) {
@@ -353,16 +402,25 @@ impl Pauses {
         if let Some(count) = self.collections.get(usize::from(generation)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+        if generation == 2 {
+            // It doesn't begin before one in the background has ended, and so that was none.
+            self.decide(false);
+        }
         let kind = generation.saturating_mul(2).saturating_add(induced.into());
         self.collection.store(kind.saturating_add(1), Ordering::Relaxed);
-        self.collecting.store(1, Ordering::Relaxed);
+        self.collecting.store(true, Ordering::Relaxed);
     }
 
     /// A collection has ended: the one that began in this stop, else the one in the background.
     pub fn collection_finished(&self) {
         let is_in_stop = self.suspender.load(Ordering::Relaxed) != NOBODY;
-        if !is_in_stop || self.collecting.swap(0, Ordering::Relaxed) == 0 {
-            self.background.store(0, Ordering::Relaxed);
+        if is_in_stop && self.collecting.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if self.background.swap(0, Ordering::Relaxed) == 0 && self.decide(true) {
+            self.backgrounds.fetch_add(1, Ordering::Relaxed);
+            // What had ended in its first stop was another collection.
+            self.before_backgrounds.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -396,8 +454,16 @@ impl Pauses {
         self.world.iter().any(Counter::is_on)
     }
 
-    /// The pauses since the last call, those of each kind.
-    pub fn take(&self, report: &mut SelfReport) -> Vec<Paused> {
+    /// The pauses since the last call, those of each kind; with `all` also what is undecided.
+    pub fn take(&self, report: &mut SelfReport, all: bool) -> Vec<Paused> {
+        self.take_at(report, all, clock::monotonic_ns())
+    }
+
+    fn take_at(&self, report: &mut SelfReport, all: bool, now_ns: u64) -> Vec<Paused> {
+        let undecided_ns = now_ns.saturating_sub(self.undecided.end_ns.load(Ordering::Relaxed));
+        if all || undecided_ns > UNDECIDED_NS_MAX {
+            self.decide(false);
+        }
         let mut all = Vec::new();
         for (kind, sum) in KINDS.iter().zip(&self.sums) {
             let (pauses, ns) = sum.take();
@@ -414,6 +480,7 @@ impl Pauses {
         }
         report.gc_pause_max_ns = self.longest_ns.swap(0, Ordering::Relaxed);
         report.gc_background = self.backgrounds.swap(0, Ordering::Relaxed);
+        report.gc_before_background = self.before_backgrounds.swap(0, Ordering::Relaxed);
         for (sum, count) in report.gc_collections.iter_mut().zip(&self.collections) {
             *sum = count.swap(0, Ordering::Relaxed);
         }
@@ -464,6 +531,30 @@ impl Stop {
 
     fn is_on(&self) -> bool {
         self.counters.iter().any(Counter::is_on)
+    }
+}
+
+/// The kind of a collection in the background that seemed to be of this other kind.
+fn background_of(kind: usize) -> usize {
+    KIND_BACKGROUND.saturating_add(kind & 1)
+}
+
+fn plus_one(kind: usize) -> u8 {
+    u8::try_from(kind.saturating_add(1)).unwrap_or(0)
+}
+
+/// The kind of a pause that was for no collection.
+fn kind_of(reason: u8) -> usize {
+    const REJIT: u8 = PauseReason::ReJit as u8;
+    const PROFILER: u8 = PauseReason::Profiler as u8;
+    const DEBUGGER: u8 = PauseReason::Debugger as u8;
+    const SHUTDOWN: u8 = PauseReason::Shutdown as u8;
+    match reason {
+        REJIT => KIND_REJIT,
+        PROFILER => KIND_PROFILER,
+        DEBUGGER => KIND_DEBUGGER,
+        SHUTDOWN => KIND_SHUTDOWN,
+        _ => KIND_OTHER,
     }
 }
 

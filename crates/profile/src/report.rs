@@ -54,6 +54,9 @@ pub struct SelfReport {
     pub gc_collections: [u64; 3],
     /// Those of the last generation that went on beside the program.
     pub gc_background: u64,
+    /// Collections of generation 0 or 1 that such a one began with: of these the runtime doesn't
+    /// tell the generation, and they are in neither's count.
+    pub gc_before_background: u64,
     /// Pauses for garbage collections.
     pub gc_pauses: u64,
     /// How long they were, all together, in nanoseconds.
@@ -125,7 +128,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 24] {
+    fn fields(&mut self) -> [Field<'_>; 25] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -148,6 +151,7 @@ impl SelfReport {
             Number("gc.gen1", gen1),
             Number("gc.gen2", gen2),
             Number("gc.background", &mut self.gc_background),
+            Number("gc.before_background", &mut self.gc_before_background),
             Number("gc.pauses", &mut self.gc_pauses),
             Number("gc.pause_ns", &mut self.gc_pause_ns),
             Number("gc.pause_max_ns", &mut self.gc_pause_max_ns),
@@ -233,6 +237,7 @@ impl SelfReport {
             (&mut self.process_cpu_ns, other.process_cpu_ns),
             (&mut self.sampled_cpu_ns, other.sampled_cpu_ns),
             (&mut self.gc_background, other.gc_background),
+            (&mut self.gc_before_background, other.gc_before_background),
             (&mut self.gc_pauses, other.gc_pauses),
             (&mut self.gc_pause_ns, other.gc_pause_ns),
             (&mut self.other_pauses, other.other_pauses),

@@ -32,6 +32,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
         shared,
         inbox: Arc::default(),
         spans: Arc::new(crate::spans::Spans::fake(shared, true)),
+        pauses: Arc::new(Pauses::new(shared, &[])),
         ticker: Arc::default(),
         state: Arc::default(),
         config: Config::defaults("service"),
