@@ -1,18 +1,230 @@
-//! Pauses.
+//! Garbage collections and their pauses: as many and as long as the runtime itself says, and in the
+//! wall time of the threads that they stopped, and of no others.
+
 use anyhow::Result;
-use e2e::Session;
-use rig::Net8;
+use e2e::{Checks, Competitors, Run, Session};
+use model::ThreadState::{GcPause, Sleeping};
+use rig::{Net8, Net9, Net10, Net31, RuntimeVersion};
+
+/// How far sums of pauses may be off from the runtime's own.
+const FRACTION: f64 = 0.02;
+/// What may lie between the two borders of a pause and the runtime's, in nanoseconds: the thread
+/// that reads the clock can lose its processor in between, now and then.
+const BORDER_NS: u64 = 500_000;
+/// The same for a thread, which must come to a stop first.
+const STOP_NS: u64 = 1_500_000;
+/// A tick of the kernel, for which a thread that lost its processor may wait, in nanoseconds.
+const ROOT: &str = "Garbage Collector";
+
+/// How the collector works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Workstation,
+    Concurrent,
+    Server,
+}
+
+impl Mode {
+    fn set(self, session: Session) -> Session {
+        let switch = |on: bool| if on { "1" } else { "0" };
+        session
+            .set("DOTNET_gcServer", switch(self == Self::Server))
+            .set("DOTNET_gcConcurrent", switch(self == Self::Concurrent))
+            .set("DOTNET_GCHeapCount", "2")
+            // 8 MiB, in hex: many collections.
+            .set("DOTNET_GCgen0size", "800000")
+    }
+}
+
+fn run(test: &str, version: RuntimeVersion, mode: Mode, args: &[&str]) -> Result<Option<Run>> {
+    let Some(session) = Session::new(test, "gc", version)? else { return Ok(None) };
+    let session = mode.set(session).args(["--seconds", "3"]).args(args);
+    Ok(Some(session.run()?))
+}
+
+/// Does it for each of these, and tells all that failed.
+fn on_all(versions: &[RuntimeVersion], test: impl Fn(RuntimeVersion) -> Result<()>) -> Result<()> {
+    let failed = |version: &RuntimeVersion| {
+        test(*version).err().map(|error| format!("on {version}: {error:#}"))
+    };
+    let errors: Vec<String> = versions.iter().filter_map(failed).collect();
+    anyhow::ensure!(errors.is_empty(), "{}", errors.join("\n\n"));
+    Ok(())
+}
 
 #[test]
-fn a_first_look() -> Result<()> {
-    let Some(session) = Session::new("gc-first", "gc", Net8)? else { return Ok(()) };
-    let run = session.args(["--seconds", "4"]).run()?;
-    println!("{}", run.outcome.truth()?);
-    println!("{}", run.report.to_comments().join("\n"));
-    println!("{}", run.view.top(40));
-    for row in &run.view.rows {
-        if row.values.gc_ns > 0 {
-            println!("{:?} {}", row.frames, row.values.gc_ns);
+fn blocking_collections_and_their_pauses() -> Result<()> {
+    on_all(&[Net8, Net9, Net10], |version| {
+        let Some(run) = run("gc-blocking", version, Mode::Workstation, &["--live", "20"])? else {
+            return Ok(());
+        };
+        let mut checks = run.checks();
+        counts(&run, &mut checks)?;
+        checks.that(run.report.gc_background == 0, "one went on in the background");
+        pauses(&run, &mut checks)?;
+        threads(&run, &mut checks)?;
+        checks.done()
+    })
+}
+
+#[test]
+fn induced_collections_and_their_pauses() -> Result<()> {
+    on_all(&[Net8, Net9, Net10], |version| {
+        let args = ["--live", "20", "--threads", "0", "--induced", "20"];
+        let Some(run) = run("gc-induced", version, Mode::Workstation, &args)? else {
+            return Ok(());
+        };
+        let mut checks = run.checks();
+        counts(&run, &mut checks)?;
+        pauses(&run, &mut checks)?;
+        threads(&run, &mut checks)?;
+        let all = run.view.of(|row| row.has(ROOT)).gc_ns;
+        let induced = run.view.of(|row| row.has("induced") && row.has(ROOT)).gc_ns;
+        checks.that(induced == all && all > 0, format!("{induced} of {all} ns were induced"));
+        checks.done()
+    })
+}
+
+/// What is concurrent without the profiler is so with it.
+#[test]
+fn collections_in_the_background_stay_there() -> Result<()> {
+    on_all(&[Net8, Net9, Net10], |version| {
+        let args = ["--live", "60"];
+        let Some(run) = run("gc-concurrent", version, Mode::Concurrent, &args)? else {
+            return Ok(());
+        };
+        let mut checks = run.checks();
+        counts(&run, &mut checks)?;
+        let (told, found) = (run.number("backgrounds")?, run.report.gc_background);
+        // One may be under way when it is told.
+        checks.between("collections in the background", found, told.max(1), told + 1);
+        let background = run.view.of(|row| row.has("generation 2, background")).gc_ns;
+        checks.that(background > 0, "no pauses of collections in the background");
+        pauses(&run, &mut checks)?;
+        threads(&run, &mut checks)?;
+        checks.done()
+    })
+}
+
+#[test]
+fn server_collections_and_their_pauses() -> Result<()> {
+    on_all(&[Net8, Net9], |version| {
+        let args = ["--live", "20", "--threads", "2"];
+        let Some(run) = run("gc-server", version, Mode::Server, &args)? else { return Ok(()) };
+        let mut checks = run.checks();
+        checks.that(run.number("server")? == 1, "it is no server collector");
+        counts(&run, &mut checks)?;
+        pauses(&run, &mut checks)?;
+        threads(&run, &mut checks)?;
+        checks.done()
+    })
+}
+
+#[test]
+fn so_it_is_where_processors_are_contended() -> Result<()> {
+    let processors = std::thread::available_parallelism()?.get();
+    on_all(&[Net8], |version| {
+        let Some(session) = Session::new("gc-contended", "gc", version)? else { return Ok(()) };
+        let competitors = Competitors::start(2 * processors)?;
+        let session = Mode::Concurrent.set(session);
+        let run = session.args(["--seconds", "4", "--live", "20"]).run()?;
+        drop(competitors);
+        let mut checks = run.checks();
+        counts(&run, &mut checks)?;
+        pauses(&run, &mut checks)?;
+        threads(&run, &mut checks)?;
+        checks.done()
+    })
+}
+
+/// It tells neither its pauses nor whether collections go on in the background.
+#[test]
+fn net_3_1_counts_its_collections() -> Result<()> {
+    let Some(run) = run("gc-old", Net31, Mode::Workstation, &["--live", "20"])? else {
+        return Ok(());
+    };
+    let mut checks = run.checks();
+    counts(&run, &mut checks)?;
+    let paused = run.view.total().gc_ns;
+    checks.that(paused == run.report.gc_pause_ns + run.report.other_pause_ns, "sums differ");
+    let computer = run.thread("computer")?.tid()?;
+    let held_up = run.view.of(|row| row.tid == computer && row.is_in(&[GcPause])).wall_ns;
+    checks.between("the computer is held up", held_up, paused * 90 / 100, paused);
+    checks.done()
+}
+
+/// As many collections of each generation as the runtime counted. Of those before one in the
+/// background it does not tell the generation.
+fn counts(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
+    let [gen0, gen1, gen2] = run.report.gc_collections;
+    let unknown = run.report.gc_before_background;
+    let (told0, told1) = (run.number("gen0")?, run.number("gen1")?);
+    checks.that(gen2 == run.number("gen2")?, format!("generation 2: {gen2}, {:?}", run.report));
+    checks.that(
+        gen0 + gen1 + unknown == told0 + told1 && gen0 <= told0 && gen1 <= told1,
+        format!("generations 0 and 1: {gen0}, {gen1} and {unknown}; {told0} and {told1} is right"),
+    );
+    checks.that(told0 + told1 + gen2 >= 5, "hardly any collections");
+    checks.that(
+        unknown <= run.report.gc_background,
+        format!("{unknown} before {} in the background", run.report.gc_background),
+    );
+    Ok(())
+}
+
+/// Pauses make what the runtime says.
+fn pauses(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
+    let report = &run.report;
+    let gc = run.view.of(|row| row.has(ROOT)).gc_ns;
+    checks.that(
+        gc == report.gc_pause_ns,
+        format!("{gc} ns in the samples, {} ns reported", report.gc_pause_ns),
+    );
+    let others = run.view.total().gc_ns - gc;
+    checks.that(
+        others == report.other_pause_ns,
+        format!("{others} ns of other stops, {} ns reported", report.other_pause_ns),
+    );
+    let expected = run.number("pause_ns")?;
+    let slack = (expected as f64 * FRACTION) as u64 + report.gc_pauses * BORDER_NS;
+    let low = expected.saturating_sub(slack);
+    checks.between("pauses of all collections", gc, low, expected + slack);
+    checks.that(
+        report.gc_pause_max_ns * report.gc_pauses >= gc && report.gc_pause_max_ns <= gc,
+        format!("the longest of {} was {} ns", report.gc_pauses, report.gc_pause_max_ns),
+    );
+    Ok(())
+}
+
+/// Who computes is stopped in each pause; who sleeps is in none; and all of their time is there.
+fn threads(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
+    for truth in run.threads()? {
+        let (tid, name) = (truth.tid()?, truth.name());
+        let of = |states: &[model::ThreadState]| {
+            run.view.of(|row| row.tid == tid && row.is_in(states)).wall_ns
+        };
+        checks.within(
+            format!("life of {name}"),
+            run.view.thread(tid).wall_ns,
+            truth.number("wall_ns")?,
+            FRACTION,
+        );
+        let (held_up, paused) = (of(&[GcPause]), truth.number("pause_ns")?);
+        let slack = (paused as f64 * FRACTION) as u64 + run.report.gc_pauses * STOP_NS;
+        match name {
+            "computer" => {
+                let low = paused.saturating_sub(slack);
+                checks.between("pauses of the computer", held_up, low, paused + slack);
+            }
+            "sleeper" => {
+                checks.between("pauses of the sleeper", held_up, 0, BORDER_NS);
+                let slept = of(&[Sleeping]);
+                checks.within("sleep of the sleeper", slept, truth.number("wall_ns")?, FRACTION);
+            }
+            _ => checks.that(
+                held_up <= paused + slack,
+                format!("{name} was held up for {held_up} ns in {paused} ns of pauses"),
+            ),
         }
     }
     Ok(())
