@@ -135,6 +135,12 @@ impl Events for Agent {
         }
     }
 
+    fn resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resumed();
+        }
+    }
+
     fn thread_suspended(&self) {
         if let Some(pauses) = self.pauses() {
             pauses.thread_suspended();

@@ -38,8 +38,10 @@ pub trait Events: Sync {
     /// The runtime begins to stop all managed threads; on the thread that stops them, which holds a
     /// lock of the runtime until they run again: no other stop begins before.
     fn suspending(&self, reason: SuspendReason);
-    /// Managed threads may run again from now on; on the thread that stopped them.
+    /// Managed threads are about to be let go; on the thread that stopped them.
     fn resuming(&self);
+    /// They have been; the next stop may have begun.
+    fn resumed(&self);
     /// The calling thread is about to wait until managed threads may run again. The thread that
     /// stops the others says it, too, if it is a managed one. It may come from the runtime's signal
     /// handler: no lock, no allocation.
@@ -114,6 +116,7 @@ static TABLE: Table = Table({
     slots[42] = runtime_suspend_started as *const c_void;
     slots[44] = runtime_resume_started as *const c_void;
     slots[45] = runtime_resume_started as *const c_void;
+    slots[46] = runtime_resume_finished as *const c_void;
     slots[47] = runtime_thread_suspended as *const c_void;
     slots[48] = runtime_thread_resumed as *const c_void;
     slots[72] = thread_name_changed as *const c_void;
@@ -228,6 +231,10 @@ extern "system" fn runtime_suspend_started(_this: *mut c_void, reason: i32) -> H
 /// Also where a stop was given up.
 extern "system" fn runtime_resume_started(_this: *mut c_void) -> HResult {
     notified(Events::resuming)
+}
+
+extern "system" fn runtime_resume_finished(_this: *mut c_void) -> HResult {
+    notified(Events::resumed)
 }
 
 /// On Linux threads stop themselves, so the thread that it is about is the calling one.

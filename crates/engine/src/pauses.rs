@@ -5,10 +5,12 @@
 //! of the runtime's. So they do no more than read a clock and change atomic numbers: no lock, no
 //! allocation, no list that could be full. Sums are all that is kept.
 //!
-//! - The *world's* counter goes while managed threads are stopped: from the moment at which the
-//!   runtime begins to stop them to the one before it lets them go.
-//! - A *thread's* counter goes along with the world's while the thread is held up. So it never
-//!   counts the time that the thread needs to get a processor once it may run again.
+//! - A *pause* is from the moment at which the runtime begins to stop managed threads to the one
+//!   before it lets them go: as the runtime itself counts.
+//! - The *world's* counter goes on until they are let go, which on a busy machine may take a while:
+//!   the thread that does it may have no processor. The first of them to run tells.
+//! - A *thread's* counter goes along with the world's while the thread is held up. So it doesn't
+//!   count the time that the thread needs to get a processor once it may run again.
 //!
 //! Stops follow each other, since the thread that makes one holds the runtime's lock of threads. So
 //! there is one writer at a time of all that is said of "the stop"; a collection in the background
@@ -216,6 +218,8 @@ pub struct Pauses {
     /// When the stop began.
     since_ns: AtomicU64,
     reason: AtomicU8,
+    /// When it let them go, as far as is known, while nobody has told that they run again; else 0.
+    releasing_ns: AtomicU64,
     /// The thread that stops the others.
     suspender: AtomicU32,
     /// Its CPU clock when it said that it is held up itself, plus one; 0 if it did not.
@@ -253,6 +257,7 @@ impl Pauses {
             world: [const { Counter(AtomicU64::new(0)) }; CAUSES],
             since_ns: AtomicU64::new(0),
             reason: AtomicU8::new(PauseReason::Other as u8),
+            releasing_ns: AtomicU64::new(0),
             suspender: AtomicU32::new(NOBODY),
             suspender_cpu_ns: AtomicU64::new(0),
             collection: AtomicU8::new(0),
@@ -273,6 +278,8 @@ impl Pauses {
     }
 
     fn suspending_at(&self, reason: PauseReason, now_ns: u64, tid: u32) {
+        // Nobody was held up by the last stop, or nobody has had a processor since.
+        self.released_at(self.releasing_ns.load(Ordering::Relaxed));
         self.reason.store(reason as u8, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.collection.store(0, Ordering::Relaxed);
@@ -282,7 +289,7 @@ impl Pauses {
         self.world_of(reason as u8).start(now_ns);
     }
 
-    /// All managed threads may run again; on the thread that stopped them.
+    /// The calling thread, which stopped them, is about to let all managed threads run again.
     pub fn resuming(&self) {
         self.resuming_at(clock::monotonic_ns(), clock::own_cpu_ns());
     }
@@ -293,19 +300,30 @@ impl Pauses {
         if suspender == NOBODY {
             return;
         }
-        self.world_of(reason).stop(now_ns, 0);
         if let Some(since_ns) = self.suspender_cpu_ns.swap(0, Ordering::Relaxed).checked_sub(1)
             && let Some((stop, _)) = self.stop_of(suspender)
         {
             let worked_ns = cpu_ns.saturating_sub(since_ns);
             stop.stop(self.world_at(now_ns), cause_of(reason), worked_ns);
         }
+        self.releasing_ns.store(now_ns.max(1), Ordering::Release);
         let ns = now_ns.saturating_sub(self.since_ns.load(Ordering::Relaxed));
         if cause_of(reason) == CAUSE_GC {
             self.longest_ns.fetch_max(ns, Ordering::Relaxed);
             self.note_gc(ns, now_ns);
         } else {
             self.note(kind_of(reason), 1, ns);
+        }
+    }
+
+    /// All managed threads run again, or could.
+    pub fn resumed(&self) {
+        self.released_at(clock::monotonic_ns());
+    }
+
+    fn released_at(&self, now_ns: u64) {
+        if self.releasing_ns.swap(0, Ordering::AcqRel) != 0 {
+            self.world_of(self.reason.load(Ordering::Relaxed)).stop(now_ns, 0);
         }
     }
 
@@ -388,6 +406,7 @@ impl Pauses {
     }
 
     fn thread_resumed_at(&self, tid: u32, now_ns: u64) {
+        self.released_at(now_ns);
         // Of the one that stopped the others it was noted when it let them go.
         if let Some((stop, _)) = self.stop_of(tid)
             && stop.is_on()

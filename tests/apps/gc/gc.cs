@@ -1,7 +1,8 @@
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
-using System.Linq;
+using System.IO;
+using System.Reflection;
 using System.Runtime;
 using System.Runtime.CompilerServices;
 using System.Threading;
@@ -27,6 +28,14 @@ static class Gc
         public byte[] Bytes;
     }
 
+    // .NET Core 3.1 has neither.
+    static readonly MethodInfo? Duration = typeof(GC).GetMethod("GetTotalPauseDuration");
+    static readonly Type? KindType = typeof(GC).Assembly.GetType("System.GCKind");
+    static readonly MethodInfo? Background =
+        KindType == null ? null : typeof(GC).GetMethod("GetGCMemoryInfo", new[] { KindType });
+    static readonly object[]? Kind =
+        KindType == null ? null : new[] { Enum.Parse(KindType, "Background") };
+
     static volatile bool ends;
     static readonly HashSet<long> backgrounds = new();
 
@@ -37,10 +46,27 @@ static class Gc
         var seconds = arguments.Double("seconds", 4);
         var live = arguments.Int("live", 50) * Megabyte;
         var induced = arguments.Int("induced", 0);
-        bool Continues() => watch.Elapsed.TotalSeconds < seconds;
+        // However slow the machine is.
+        bool Continues() => watch.Elapsed.TotalSeconds < seconds || GC.CollectionCount(0) < 8;
         var crew = new Crew();
-        crew.Add("computer", truth => InPauses(truth, ComputeHere));
-        crew.Add("sleeper", truth => InPauses(truth, () => Thread.Sleep((int)(seconds * 1000))));
+        crew.Add("computer", truth => InPauses(truth, () =>
+        {
+            // What compiles it may wait for others.
+            Counts();
+            Work.Multiply(1);
+            var before = Counts();
+            ComputeHere();
+            var after = Counts();
+            truth
+                .Add("compute_wall_ns", after.Wall - before.Wall)
+                .Add("compute_cpu_ns", after.Cpu - before.Cpu)
+                .Add("compute_delay_ns", after.Delay - before.Delay);
+        }));
+        crew.Add("sleeper", truth => InPauses(truth, () =>
+        {
+            truth.Add("sleep_ns", (long)(seconds * 1e9));
+            Thread.Sleep((int)(seconds * 1000));
+        }));
         crew.Add("napper", truth => InPauses(truth, NapHere));
         if (induced > 0)
             crew.Add("inducer", truth => InPauses(truth, () => Induce(Continues, induced)));
@@ -60,9 +86,9 @@ static class Gc
                 ends = true;
             }).Start();
         crew.Run();
-        // A collection in the background ends before the count is told.
-        Thread.Sleep(500);
         Note();
+        // It waits for the end of one in the background.
+        GC.Collect();
         new Truth()
             .Add("gen0", GC.CollectionCount(0) - GC.CollectionCount(1))
             .Add("gen1", GC.CollectionCount(1) - GC.CollectionCount(2))
@@ -78,8 +104,7 @@ static class Gc
     /// <summary>How long the runtime has had pauses for collections; 0 where it doesn't tell.</summary>
     static long Pauses()
     {
-        var method = typeof(GC).GetMethod("GetTotalPauseDuration");
-        var duration = method == null ? TimeSpan.Zero : (TimeSpan)method.Invoke(null, null);
+        var duration = (TimeSpan?)Duration?.Invoke(null, null) ?? TimeSpan.Zero;
         return duration.Ticks * NanosPerTick;
     }
 
@@ -89,6 +114,14 @@ static class Gc
         work();
         truth.Add("pause_ns", Pauses() - before);
     }
+
+    /// <summary>
+    /// The time, the calling thread's CPU time, and for how long it was ready to run while others
+    /// had the processors, in nanoseconds.
+    /// </summary>
+    static (long Wall, long Cpu, long Delay) Counts() =>
+        (Crew.WallNow(), Kernel.ThreadCpu,
+            long.Parse(File.ReadAllText("/proc/thread-self/schedstat").Split(' ')[1]));
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void ComputeHere()
@@ -139,11 +172,11 @@ static class Gc
     /// <summary>Notes the last collection that went on in the background.</summary>
     static void Note()
     {
-#if NET5_0_OR_GREATER || !NETCOREAPP3_1
-        var index = GC.GetGCMemoryInfo(GCKind.Background).Index;
+        if (Background?.Invoke(null, Kind) is not { } info)
+            return;
+        var index = (long)info.GetType().GetProperty("Index").GetValue(info);
         if (index > 0)
             lock (backgrounds)
                 backgrounds.Add(index);
-#endif
     }
 }

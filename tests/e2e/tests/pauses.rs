@@ -2,18 +2,19 @@
 //! wall time of the threads that they stopped, and of no others.
 
 use anyhow::Result;
-use e2e::{Checks, Competitors, Run, Session};
+use e2e::{Checks, Competitors, Row, Run, Session, Truth};
 use model::ThreadState::{GcPause, Sleeping};
 use rig::{Net8, Net9, Net10, Net31, RuntimeVersion};
 
 /// How far sums of pauses may be off from the runtime's own.
 const FRACTION: f64 = 0.02;
-/// What may lie between the two borders of a pause and the runtime's, in nanoseconds: the thread
-/// that reads the clock can lose its processor in between, now and then.
+/// What may lie between the two borders of a pause and the runtime's, in nanoseconds.
 const BORDER_NS: u64 = 500_000;
-/// The same for a thread, which must come to a stop first.
-const STOP_NS: u64 = 1_500_000;
-/// A tick of the kernel, for which a thread that lost its processor may wait, in nanoseconds.
+/// The same at its end, where the collector's threads may lose their processors.
+const END_NS: u64 = 5_000_000;
+/// The part of a thread's life in which it may have lost its processor without that being counted:
+/// to a hypervisor, or to interrupts.
+const ROBBED: f64 = 0.03;
 const ROOT: &str = "Garbage Collector";
 
 /// How the collector works.
@@ -33,6 +34,7 @@ impl Mode {
             .set("DOTNET_GCHeapCount", "2")
             // 8 MiB, in hex: many collections.
             .set("DOTNET_GCgen0size", "800000")
+            .set("DOTNET_GCgen0MaxBudget", "800000")
     }
 }
 
@@ -55,7 +57,7 @@ fn on_all(versions: &[RuntimeVersion], test: impl Fn(RuntimeVersion) -> Result<(
 #[test]
 fn blocking_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
-        let Some(run) = run("gc-blocking", version, Mode::Workstation, &["--live", "20"])? else {
+        let Some(run) = run("gc-blocking", version, Mode::Workstation, &["--live", "8"])? else {
             return Ok(());
         };
         let mut checks = run.checks();
@@ -70,7 +72,7 @@ fn blocking_collections_and_their_pauses() -> Result<()> {
 #[test]
 fn induced_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
-        let args = ["--live", "20", "--threads", "0", "--induced", "20"];
+        let args = ["--live", "8", "--threads", "0", "--induced", "20"];
         let Some(run) = run("gc-induced", version, Mode::Workstation, &args)? else {
             return Ok(());
         };
@@ -89,15 +91,16 @@ fn induced_collections_and_their_pauses() -> Result<()> {
 #[test]
 fn collections_in_the_background_stay_there() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
-        let args = ["--live", "60"];
+        let args = ["--live", "40"];
         let Some(run) = run("gc-concurrent", version, Mode::Concurrent, &args)? else {
             return Ok(());
         };
         let mut checks = run.checks();
         counts(&run, &mut checks)?;
         let (told, found) = (run.number("backgrounds")?, run.report.gc_background);
-        // One may be under way when it is told.
-        checks.between("collections in the background", found, told.max(1), told + 1);
+        // The runtime's own number has those that were to be in the background, and were not since
+        // it could not prepare them.
+        checks.between("collections in the background", found, told.saturating_sub(1).max(1), told);
         let background = run.view.of(|row| row.has("generation 2, background")).gc_ns;
         checks.that(background > 0, "no pauses of collections in the background");
         pauses(&run, &mut checks)?;
@@ -109,7 +112,7 @@ fn collections_in_the_background_stay_there() -> Result<()> {
 #[test]
 fn server_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9], |version| {
-        let args = ["--live", "20", "--threads", "2"];
+        let args = ["--live", "8", "--threads", "2"];
         let Some(run) = run("gc-server", version, Mode::Server, &args)? else { return Ok(()) };
         let mut checks = run.checks();
         checks.that(run.number("server")? == 1, "it is no server collector");
@@ -127,7 +130,7 @@ fn so_it_is_where_processors_are_contended() -> Result<()> {
         let Some(session) = Session::new("gc-contended", "gc", version)? else { return Ok(()) };
         let competitors = Competitors::start(2 * processors)?;
         let session = Mode::Concurrent.set(session);
-        let run = session.args(["--seconds", "4", "--live", "20"]).run()?;
+        let run = session.args(["--seconds", "4", "--live", "8"]).run()?;
         drop(competitors);
         let mut checks = run.checks();
         counts(&run, &mut checks)?;
@@ -140,17 +143,31 @@ fn so_it_is_where_processors_are_contended() -> Result<()> {
 /// It tells neither its pauses nor whether collections go on in the background.
 #[test]
 fn net_3_1_counts_its_collections() -> Result<()> {
-    let Some(run) = run("gc-old", Net31, Mode::Workstation, &["--live", "20"])? else {
+    let Some(run) = run("gc-old", Net31, Mode::Workstation, &["--live", "8"])? else {
         return Ok(());
     };
     let mut checks = run.checks();
     counts(&run, &mut checks)?;
     let paused = run.view.total().gc_ns;
     checks.that(paused == run.report.gc_pause_ns + run.report.other_pause_ns, "sums differ");
-    let computer = run.thread("computer")?.tid()?;
-    let held_up = run.view.of(|row| row.tid == computer && row.is_in(&[GcPause])).wall_ns;
-    checks.between("the computer is held up", held_up, paused * 90 / 100, paused);
+    computer(&run, &mut checks, &run.thread("computer")?)?;
     checks.done()
+}
+
+/// A thread that only computes was held up for as long as it neither ran nor was ready to, by the
+/// kernel's counts.
+fn computer(run: &Run, checks: &mut Checks<'_>, truth: &Truth) -> Result<()> {
+    let tid = truth.tid()?;
+    let is_in = |row: &Row| row.tid == tid && row.has("ComputeHere(") && row.is_in(&[GcPause]);
+    let held_up = run.view.of(is_in).wall_ns;
+    let [wall, cpu, delay] =
+        ["compute_wall_ns", "compute_cpu_ns", "compute_delay_ns"].map(|name| truth.number(name));
+    let wall = wall?;
+    let expected = wall.saturating_sub(cpu? + delay?);
+    let slack = (wall as f64 * ROBBED) as u64;
+    let low = expected.saturating_sub(slack);
+    checks.between("pauses of the computer", held_up, low, expected + slack);
+    Ok(())
 }
 
 /// As many collections of each generation as the runtime counted. Of those before one in the
@@ -188,7 +205,8 @@ fn pauses(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
     let expected = run.number("pause_ns")?;
     let slack = (expected as f64 * FRACTION) as u64 + report.gc_pauses * BORDER_NS;
     let low = expected.saturating_sub(slack);
-    checks.between("pauses of all collections", gc, low, expected + slack);
+    let high = expected + slack + report.gc_pauses * END_NS;
+    checks.between("pauses of all collections", gc, low, high);
     checks.that(
         report.gc_pause_max_ns * report.gc_pauses >= gc && report.gc_pause_max_ns <= gc,
         format!("the longest of {} was {} ns", report.gc_pauses, report.gc_pause_max_ns),
@@ -203,28 +221,21 @@ fn threads(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
         let of = |states: &[model::ThreadState]| {
             run.view.of(|row| row.tid == tid && row.is_in(states)).wall_ns
         };
-        checks.within(
-            format!("life of {name}"),
-            run.view.thread(tid).wall_ns,
-            truth.number("wall_ns")?,
-            FRACTION,
-        );
-        let (held_up, paused) = (of(&[GcPause]), truth.number("pause_ns")?);
-        let slack = (paused as f64 * FRACTION) as u64 + run.report.gc_pauses * STOP_NS;
-        match name {
-            "computer" => {
-                let low = paused.saturating_sub(slack);
-                checks.between("pauses of the computer", held_up, low, paused + slack);
-            }
-            "sleeper" => {
-                checks.between("pauses of the sleeper", held_up, 0, BORDER_NS);
-                let slept = of(&[Sleeping]);
-                checks.within("sleep of the sleeper", slept, truth.number("wall_ns")?, FRACTION);
-            }
-            _ => checks.that(
-                held_up <= paused + slack,
-                format!("{name} was held up for {held_up} ns in {paused} ns of pauses"),
-            ),
+        let (held_up, wall) = (of(&[GcPause]), truth.number("wall_ns")?);
+        // A thread's own measurement begins after its start, which may take a while.
+        let all = run.view.thread(tid).wall_ns;
+        checks.between(format!("life of {name}"), all, wall * 98 / 100, wall * 106 / 100);
+        if name == "computer" {
+            computer(run, checks, &truth)?;
+        }
+        if name == "sleeper" {
+            // Its sleep may end in the middle of a pause, whose rest then holds it up.
+            let sleep = truth.number("sleep_ns")?;
+            checks.within("sleep of the sleeper", of(&[Sleeping]), sleep, FRACTION);
+            checks.that(
+                held_up <= wall.saturating_sub(sleep),
+                format!("the sleeper was held up: {held_up} ns"),
+            );
         }
     }
     Ok(())

@@ -116,9 +116,11 @@ fn a_thread_is_held_up_from_where_it_stopped_to_where_all_may_run() {
     // A computes 4 of the 7 ms until now.
     assert_eq!(runtime.held_up(A, 104), [3, 0]);
     runtime.started(0).pass(3).finished().resuming(106);
+    // It has no processor for 6 ms before it wakes those that wait, and then C runs first.
+    runtime.pass(6).resumed(UNTRACKED);
     assert!(!runtime.pauses.is_stopped());
     runtime.pass(4).resumed(B).resumed(A).pass(100);
-    assert_eq!((runtime.held_up(A, 106), runtime.held_up(B, 7)), ([4, 0], [8, 0]));
+    assert_eq!((runtime.held_up(A, 106), runtime.held_up(B, 7)), ([4, 0], [14, 0]));
     let (report, paused) = runtime.take(false);
     assert_eq!(paused, [pair("automatic < generation 0 < Garbage Collector", 10)]);
     assert_eq!((report.gc_pauses, report.gc_pause_max_ns), (1, 10 * MS));
@@ -132,7 +134,9 @@ fn a_thread_that_sleeps_through_two_stops_in_one_wait_is_held_up_by_both() {
     runtime.suspending(PauseReason::Gc, A).suspended(B, 0).pass(2).started(1).finished();
     runtime.resuming(0).pass(10);
     // B has not had a processor yet.
-    runtime.suspending(PauseReason::ReJit, A).pass(3).resuming(0).pass(10).resumed(B);
+    runtime.suspending(PauseReason::ReJit, A).pass(3).resuming(0);
+    runtime.pauses.released_at(runtime.now_ns);
+    runtime.pass(10).resumed(B);
     assert_eq!(runtime.held_up(B, 0), [2, 3]);
     let (report, paused) = runtime.take(false);
     assert_eq!(
@@ -152,6 +156,11 @@ fn who_comes_out_of_native_code_is_held_up_from_then_on() {
     runtime.suspending(PauseReason::Gc, UNTRACKED).suspended(UNTRACKED, 0).pass(6);
     runtime.suspended(B, 0).pass(3).resuming(0).resumed(B).resumed(UNTRACKED);
     assert_eq!((runtime.held_up(A, 0), runtime.held_up(B, 0)), ([0, 0], [3, 0]));
+    // Where nobody waits, the runtime says when it has let all go.
+    runtime.suspending(PauseReason::Gc, UNTRACKED).pass(1).resuming(0);
+    assert!(runtime.pauses.is_stopped());
+    runtime.pauses.resumed();
+    assert!(!runtime.pauses.is_stopped());
 }
 
 #[test]
