@@ -15,10 +15,11 @@ use signal::sample::{Sample, StackCopy};
 use sys::clock;
 
 use crate::event::{BlockedStack, Event};
+use crate::gc_waits::GcWaits;
 use crate::pauses::Paused;
 use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
-use crate::waits::Waits;
+use crate::waits::{Wait, Waits};
 
 /// Different values that may wait for a thread's next sample.
 const EARLY_MAX: usize = 16;
@@ -126,6 +127,7 @@ pub struct Accounts {
     threads: FxHashMap<ThreadRef, Account>,
     requests: Requests,
     waits: Waits,
+    gc_waits: GcWaits,
     unsampled: FrameId,
     ends: EndCounts,
     sampled_cpu_ns: u64,
@@ -157,6 +159,7 @@ impl Accounts {
             threads,
             requests: Requests::new(clock::monotonic_ns()),
             waits: Waits::default(),
+            gc_waits: GcWaits::default(),
             unsampled,
             ends,
             sampled_cpu_ns: 0,
@@ -378,7 +381,15 @@ impl Accounts {
         self.ends.add(walked.end, 1);
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
         let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
-        let state = self.waits.state(stack.call, walked.frames.iter().map(wait));
+        let mut state = self.waits.state(stack.call, walked.frames.iter().map(wait));
+        let is_managed = class == ThreadClass::Managed;
+        if is_managed && matches!(state, ThreadState::Lock | ThreadState::Waiting) {
+            let in_runtime =
+                |frame: &&u64| symbolizer.named(**frame, aggregate).wait == Some(Wait::InRuntime);
+            if let Some(place) = walked.frames.iter().find(in_runtime) {
+                state = self.gc_waits.state(*place, stack.in_pause, state);
+            }
+        }
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
         let place = Place { walked, id, state, context: stack.context };

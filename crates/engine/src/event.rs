@@ -34,6 +34,8 @@ pub struct BlockedStack {
     pub context: SpanContext,
     /// The system call that it is blocked in, by the kernel's number.
     pub call: Option<u32>,
+    /// Whether all managed threads were stopped.
+    pub in_pause: bool,
     /// The top of the stack's memory, if frames had to be guessed.
     pub copy: Option<Box<StackCopy>>,
     /// The thread's CPU clock while it was read, in nanoseconds.
@@ -255,6 +257,7 @@ mod tests {
             end: EndReason::Root,
             context: SpanContext::default(),
             call: None,
+            in_pause: false,
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,

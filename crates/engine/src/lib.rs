@@ -4,7 +4,7 @@
 //! tell of, `balance` what all of them must add up to) → `cpu`, `wall` (samplers; `ticker` is their
 //! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `pauses` both from
 //! stops for a garbage collection, `watched` requests from each other) → `event` and the signal crate's ring → `collector` → `accounts` (who is
-//! charged; `requests`: for which endpoint), `symbolizer` (names, by `methods`) → `output`. `spans`
+//! charged; `requests`: for which endpoint; `waits` and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output`. `spans`
 //! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
 //! in `runtime`.
 
@@ -17,6 +17,7 @@ mod delays;
 mod event;
 #[cfg(test)]
 mod fake;
+mod gc_waits;
 mod log;
 mod methods;
 mod natives;

@@ -152,6 +152,8 @@ pub struct HeldUp {
     pub times: u64,
     /// Whether it is just now.
     pub now: bool,
+    /// Whether all managed threads are.
+    pub all: bool,
 }
 
 impl HeldUp {
@@ -446,9 +448,11 @@ impl Pauses {
     /// How a thread was held up until now. `cpu_ns` is its CPU clock.
     #[must_use]
     pub fn held_up(&self, thread: ThreadRef, now_ns: u64, cpu_ns: u64) -> HeldUp {
-        let Some(stop) = self.stops.get(thread.index as usize) else { return HeldUp::default() };
+        let all = self.is_stopped();
+        let never = HeldUp { all, ..HeldUp::default() };
+        let Some(stop) = self.stops.get(thread.index as usize) else { return never };
         if stop.generation.load(Ordering::Acquire) != thread.generation {
-            return HeldUp::default();
+            return never;
         }
         let world = self.world_at(now_ns);
         let mut ns = [CAUSE_GC, CAUSE_OTHER].map(|cause| {
@@ -464,12 +468,11 @@ impl Pauses {
         {
             *sum = sum.saturating_sub(cpu_ns.saturating_sub(since_ns));
         }
-        HeldUp { ns, times: stop.times.load(Ordering::Relaxed).into(), now }
+        HeldUp { ns, times: stop.times.load(Ordering::Relaxed).into(), now, all }
     }
 
     /// Whether managed threads are stopped.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.world.iter().any(Counter::is_on)
     }
 

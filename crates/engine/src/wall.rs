@@ -349,6 +349,9 @@ impl<K: Kernel> WallSampler<K> {
         let looked = match self.kernel.look(thread, wall.tid, cpu_ns) {
             // It has not moved since, so this is where it was stopped at its work.
             Looked::Blocked(_) if held_up.now => Looked::Running,
+            Looked::Blocked(stack) => {
+                Looked::Blocked(BlockedStack { in_pause: held_up.all, ..stack })
+            }
             looked => looked,
         };
         match &looked {

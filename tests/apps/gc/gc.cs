@@ -14,7 +14,8 @@ namespace Corprof.TestApps;
 /// sleeps shortly and often; it tells what the runtime itself knows of its collections and pauses.
 /// <para>
 /// gc --seconds 4 --threads 2 --live 50 [--induced 100]: so many threads allocate, with so many
-/// megabytes that live on; or, each of so many milliseconds, one thread asks for a collection.
+/// megabytes that live on; or, each of so many milliseconds, one thread asks for a collection, of
+/// one generation after the other.
 /// </para>
 /// </summary>
 static class Gc
@@ -69,7 +70,7 @@ static class Gc
         }));
         crew.Add("napper", truth => InPauses(truth, NapHere));
         if (induced > 0)
-            crew.Add("inducer", truth => InPauses(truth, () => Induce(Continues, induced)));
+            crew.Add("inducer", truth => InPauses(truth, () => Induce(Continues, induced, live)));
         var threads = arguments.Int("threads", 1);
         var running = Math.Max(threads, induced > 0 ? 1 : 0);
         for (var i = 0; i < threads; i++)
@@ -137,13 +138,17 @@ static class Gc
             Thread.Sleep(1);
     }
 
-    static void Induce(Func<bool> continues, int millis)
+    static void Induce(Func<bool> continues, int millis, int bytes)
     {
+        var kept = new byte[bytes / 1000][];
+        for (var i = 0; i < kept.Length; i++)
+            kept[i] = new byte[1000 - 24];
         for (var generation = 0; continues(); generation = (generation + 1) % 3)
         {
             GC.Collect(generation);
             Thread.Sleep(millis);
         }
+        GC.KeepAlive(kept);
         ends = true;
     }
 

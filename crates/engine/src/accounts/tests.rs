@@ -71,6 +71,7 @@ impl Books {
             end: EndReason::Root,
             context,
             call: Some(230),
+            in_pause: false,
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,

@@ -125,6 +125,7 @@ impl Kernel for World {
                     end: EndReason::Root,
                     context: SpanContext::default(),
                     call: Some(202),
+                    in_pause: false,
                     copy: None,
                     #[cfg(feature = "oracle")]
                     cpu_clock_ns: self.cpu_ns,
