@@ -1,7 +1,5 @@
 //! Who is charged with what: samples and events become values of stacks in the aggregate.
 
-use std::sync::Arc;
-
 use model::{EndReason, Loss, ThreadClass, ThreadState};
 use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
@@ -14,6 +12,7 @@ use signal::record::ThreadRef;
 use signal::sample::{Sample, StackCopy};
 use sys::clock;
 
+use self::place::{Payer, Place, Walked};
 use crate::event::{BlockedStack, Event};
 use crate::gc_waits::GcWaits;
 use crate::pauses::Paused;
@@ -28,41 +27,6 @@ const UNSAMPLED: &str = "[unsampled]";
 
 /// Whom nobody knows.
 const NOBODY: (ThreadKey, ThreadClass) = (ThreadKey::NONE, ThreadClass::Managed);
-
-/// A stack as it was walked, kept so that it can be interned again.
-#[derive(Clone, Debug)]
-struct Walked {
-    frames: Arc<[u64]>,
-    gap: Option<usize>,
-    end: EndReason,
-    /// Of its thread.
-    class: ThreadClass,
-}
-
-/// A stack that time is charged to.
-#[derive(Clone, Debug)]
-struct Place {
-    walked: Walked,
-    /// Its id; `None` after the aggregate's tables were emptied.
-    id: Option<StackId>,
-    state: ThreadState,
-    /// Which request the thread worked for.
-    context: SpanContext,
-}
-
-/// Who is charged.
-#[derive(Clone, Copy, Debug)]
-struct Payer {
-    thread: ThreadKey,
-    context: SpanContext,
-}
-
-impl Payer {
-    /// A thread that worked for no request, as far as is known.
-    fn only(thread: ThreadKey) -> Self {
-        Self { thread, context: SpanContext::default() }
-    }
-}
 
 /// What is known of a thread.
 #[derive(Debug)]
@@ -619,5 +583,6 @@ impl Accounts {
     }
 }
 
+mod place;
 #[cfg(test)]
 mod tests;

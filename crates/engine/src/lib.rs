@@ -3,8 +3,9 @@
 //! In the order of the data: `registry` (threads; `natives` finds those that the runtime doesn't
 //! tell of, `balance` what all of them must add up to) → `cpu`, `wall` (samplers; `ticker` is their
 //! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `pauses` both from
-//! stops for a garbage collection, `watched` requests from each other) → `event` and the signal crate's ring → `collector` → `accounts` (who is
-//! charged; `requests`: for which endpoint; `waits` and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output`. `spans`
+//! stops for a garbage collection, `watched` requests from each other) → `event` and the signal
+//! crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint; `waits`
+//! and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output`. `spans`
 //! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
 //! in `runtime`.
 

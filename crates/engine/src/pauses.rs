@@ -17,9 +17,9 @@
 //! ends outside of stops, but the collector makes one step after the other.
 //!
 //! The runtime doesn't say which collections of generation 2 go on in the background. One that does
-//! may begin with a collection of generation 0 or 1 in the same stop, of which only the end is told:
-//! then both look alike until the end of the one in the background is told, outside of stops. Until
-//! that, or until it can't come any more, the pause waits in `Undecided`.
+//! may begin with one of generation 0 or 1 in the same stop, of which only the end is told: then
+//! both kinds look alike until the end of the one in the background is told, outside of stops.
+//! Until that, or until it can't come any more, the pause waits in `Undecided`.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 

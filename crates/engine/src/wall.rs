@@ -18,9 +18,9 @@
 //! it did then; if much has gathered, that sample is taken as soon as the thread runs. But if it
 //! came after a wait, it belongs to the place of the wait.
 //!
-//! A thread that the runtime has stopped, for a garbage collection mostly, did not wait for anything
-//! of its own: that time is known exactly ([`crate::pauses`]) and is taken out before the rest is
-//! looked at. It goes to the thread's next sample, as delays do.
+//! A thread that the runtime has stopped, mostly for a garbage collection, waited for nothing of
+//! its own: that time is known exactly ([`crate::pauses`]) and is taken out before the rest is looked
+//! at. It goes to the thread's next sample, as delays do.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.

@@ -70,7 +70,8 @@ static class Gc
         }));
         crew.Add("napper", truth => InPauses(truth, NapHere));
         if (induced > 0)
-            crew.Add("inducer", truth => InPauses(truth, () => Induce(Continues, induced, live)));
+            crew.Add("inducer", truth => InPauses(truth, () =>
+                Induce(truth, Continues, induced, live)));
         var threads = arguments.Int("threads", 1);
         var running = Math.Max(threads, induced > 0 ? 1 : 0);
         for (var i = 0; i < threads; i++)
@@ -102,7 +103,7 @@ static class Gc
             .Tell();
     }
 
-    /// <summary>How long the runtime has had pauses for collections; 0 where it doesn't tell.</summary>
+    /// <summary>The runtime's pauses for collections; 0 where it doesn't tell.</summary>
     static long Pauses()
     {
         var duration = (TimeSpan?)Duration?.Invoke(null, null) ?? TimeSpan.Zero;
@@ -138,16 +139,18 @@ static class Gc
             Thread.Sleep(1);
     }
 
-    static void Induce(Func<bool> continues, int millis, int bytes)
+    static void Induce(Truth truth, Func<bool> continues, int millis, int bytes)
     {
         var kept = new byte[bytes / 1000][];
         for (var i = 0; i < kept.Length; i++)
             kept[i] = new byte[1000 - 24];
+        var before = Kernel.ThreadCpu;
         for (var generation = 0; continues(); generation = (generation + 1) % 3)
         {
             GC.Collect(generation);
             Thread.Sleep(millis);
         }
+        truth.Add("collect_cpu_ns", Kernel.ThreadCpu - before);
         GC.KeepAlive(kept);
         ends = true;
     }

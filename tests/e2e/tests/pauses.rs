@@ -72,7 +72,7 @@ fn blocking_collections_and_their_pauses() -> Result<()> {
 #[test]
 fn induced_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
-        let args = ["--live", "8", "--threads", "0", "--induced", "20"];
+        let args = ["--live", "1", "--threads", "0", "--induced", "20"];
         let Some(run) = run("gc-induced", version, Mode::Workstation, &args)? else {
             return Ok(());
         };
@@ -205,7 +205,7 @@ fn pauses(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
     let expected = run.number("pause_ns")?;
     let slack = (expected as f64 * FRACTION) as u64 + report.gc_pauses * BORDER_NS;
     let low = expected.saturating_sub(slack);
-    let high = expected + slack + report.gc_pauses * END_NS;
+    let high = expected + slack + (report.gc_pauses * END_NS).min(expected / 10);
     checks.between("pauses of all collections", gc, low, high);
     checks.that(
         report.gc_pause_max_ns * report.gc_pauses >= gc && report.gc_pause_max_ns <= gc,

@@ -40,8 +40,8 @@ pub struct Decoded {
 }
 
 /// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
-/// time nor pauses nothing is kept. Labels that are not ours are the program's; numbers become texts, without
-/// their units.
+/// time nor pauses nothing is kept. Labels that are not ours are the program's; numbers become
+/// texts, without their units.
 ///
 /// # Errors
 /// If the bytes are no such profile; the error says what is wrong.
