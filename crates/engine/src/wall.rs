@@ -19,8 +19,8 @@
 //! came after a wait, it belongs to the place of the wait.
 //!
 //! A thread that the runtime has stopped, mostly for a garbage collection, waited for nothing of
-//! its own: that time is known exactly ([`crate::pauses`]) and is taken out before the rest is looked
-//! at. It goes to the thread's next sample, as delays do.
+//! its own: that time is known exactly ([`crate::pauses`]) and is taken out before the rest is
+//! looked at. It goes to the thread's next sample, as delays do.
 //!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
