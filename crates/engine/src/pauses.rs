@@ -274,6 +274,19 @@ impl Pauses {
         }
     }
 
+    /// What was told so far is of no period: nobody profiled.
+    pub fn begin(&self) {
+        drop(self.take(&mut SelfReport::default(), true));
+    }
+
+    /// The runtime tells no more, perhaps in the middle of a stop.
+    pub fn forget(&self) {
+        self.suspender.store(NOBODY, Ordering::Relaxed);
+        self.releasing_ns.store(0, Ordering::Relaxed);
+        self.background.store(0, Ordering::Relaxed);
+        self.world.iter().for_each(|counter| counter.stop(0, 0));
+    }
+
     /// The calling thread begins to stop all managed threads.
     pub fn suspending(&self, reason: PauseReason) {
         self.suspending_at(reason, clock::monotonic_ns(), thread::own_id());

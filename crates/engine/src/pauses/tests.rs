@@ -230,6 +230,21 @@ fn a_collection_in_the_background_is_known_by_its_end() {
 }
 
 #[test]
+fn what_was_before_a_start_or_after_an_end_is_nobodys() {
+    let mut runtime = Runtime::new();
+    runtime.suspending(PauseReason::Gc, A).started(2).pass(9).finished().resuming(0);
+    runtime.pauses.begin();
+    assert_eq!(runtime.take(true), (SelfReport::default(), vec![]));
+    runtime.suspending(PauseReason::Gc, A).suspended(B, 0).pass(5);
+    runtime.pauses.forget();
+    assert!(!runtime.pauses.is_stopped());
+    runtime.pass(500).resuming(0).resumed(B);
+    assert_eq!(runtime.take(true), (SelfReport::default(), vec![]));
+    runtime.suspending(PauseReason::Gc, A).started(0).pass(2).finished().resuming(0);
+    assert_eq!(runtime.take(true).1, [pair("automatic < generation 0 < Garbage Collector", 2)]);
+}
+
+#[test]
 fn every_reason_has_its_frames() {
     let mut runtime = Runtime::new();
     for (reason, frames) in [
