@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clr::{Events, FunctionId, HResult, Info, ModuleId, ThreadId};
+use clr::{Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::control::{Command, Request};
-use engine::{Event, ManagedId, ModuleKey, Profiler};
+use engine::{Event, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
 
 use crate::control::Control;
 use crate::session::Session;
@@ -26,6 +26,10 @@ impl Agent {
 
     fn profiler(&self) -> Option<&Profiler> {
         self.session.profiler()
+    }
+
+    fn pauses(&self) -> Option<&Pauses> {
+        self.profiler().map(Profiler::pauses)
     }
 }
 
@@ -103,6 +107,48 @@ impl Events for Agent {
         self.unloaded(ModuleKey(function.0));
     }
 
+    fn suspending(&self, reason: SuspendReason) {
+        if let Some(pauses) = self.pauses() {
+            pauses.suspending(pause_reason(reason));
+        }
+    }
+
+    fn resuming(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resuming();
+        }
+    }
+
+    fn resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resumed();
+        }
+    }
+
+    fn thread_suspended(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_suspended();
+        }
+    }
+
+    fn thread_resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_resumed();
+        }
+    }
+
+    fn collection_started(&self, generation: u8, induced: bool) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_started(generation, induced);
+        }
+    }
+
+    fn collection_finished(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_finished();
+        }
+    }
+
     fn panicked(&self) {
         if let Some(profiler) = self.profiler() {
             profiler.panicked();
@@ -121,5 +167,17 @@ impl Agent {
         let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
         clr.wait_for_look_up();
         profiler.inbox().post(Event::Unloaded { module });
+    }
+}
+
+fn pause_reason(reason: SuspendReason) -> PauseReason {
+    match reason {
+        SuspendReason::Other => PauseReason::Other,
+        SuspendReason::Gc => PauseReason::Gc,
+        SuspendReason::GcPreparation => PauseReason::GcPreparation,
+        SuspendReason::ReJit => PauseReason::ReJit,
+        SuspendReason::Profiler => PauseReason::Profiler,
+        SuspendReason::Debugger => PauseReason::Debugger,
+        SuspendReason::Shutdown => PauseReason::Shutdown,
     }
 }

@@ -56,9 +56,15 @@ impl Row {
     }
 }
 
-/// All rows of a profile, in no order; a thread with the number of one of the processes is its main
-/// one.
+/// All rows of a profile that have any time, in no order; a thread with the number of one of the
+/// processes is its main one.
 pub fn rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64]) -> Vec<Row> {
+    let mut rows = all_rows(profile, by, scope, pids);
+    rows.retain(|row| row.own != Values::default() || row.total != Values::default());
+    rows
+}
+
+fn all_rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64]) -> Vec<Row> {
     let focus = Focus::new(profile, scope);
     match by {
         By::Function => by_frame(profile, focus, |frame| {

@@ -219,6 +219,7 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
     match loaded.report() {
         Some(_) if view.is_filtered => {}
         Some(report) => {
+            lines.extend(collections(&report, loaded).map(|text| ("gc", text)));
             kernel_line(&report, total, &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
             let slowed = slowed(&report);
@@ -251,6 +252,42 @@ fn cpu_parts(profile: &Profile, total_ns: u64) -> String {
 fn json_parts(profile: &Profile) -> Value {
     let parts = Part::ALL.into_iter().zip(parts::sums(profile));
     Value::Object(parts.map(|(part, ns)| (part.key().to_owned(), json!(ns))).collect())
+}
+
+/// The garbage collections, and the pauses of all managed threads: `5 collections: 2 of generation
+/// 0, 3 of generation 2 (1 in the background); 6 pauses, 120 ms (1.2 % of the time), the longest
+/// 40 ms`.
+fn collections(report: &SelfReport, loaded: &Loaded) -> Option<String> {
+    let of_generation = |(generation, n): (usize, &u64)| {
+        let background = if generation == 2 { report.gc_background } else { 0 };
+        let background = match background {
+            0 => String::new(),
+            n => format!(" ({n} in the background)"),
+        };
+        (*n > 0).then(|| format!("{n} of generation {generation}{background}"))
+    };
+    let mut parts: Vec<_> =
+        report.gc_collections.iter().enumerate().filter_map(of_generation).collect();
+    if report.gc_before_background > 0 {
+        parts.push(format!("{} of generation 0 or 1", report.gc_before_background));
+    }
+    let all = report.gc_collections.iter().sum::<u64>().saturating_add(report.gc_before_background);
+    let number = |n: u64, what| count(usize::try_from(n).unwrap_or(usize::MAX), what);
+    let mut texts = Vec::new();
+    if all > 0 {
+        texts.push(format!("{}: {}", number(all, "collection"), parts.join(", ")));
+    }
+    if report.gc_pauses > 0 {
+        let share = percent(report.gc_pause_ns, loaded.reported_ns());
+        let (pauses, sum) = (number(report.gc_pauses, "pause"), time(report.gc_pause_ns));
+        let longest = time(report.gc_pause_max_ns);
+        texts.push(format!("{pauses}, {sum} ({share} of the time), the longest {longest}"));
+    }
+    if report.other_pauses > 0 {
+        let (n, sum) = (number(report.other_pauses, "stop"), time(report.other_pause_ns));
+        texts.push(format!("{n} of all threads for other reasons, {sum}"));
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// What the kernel counted.
@@ -363,10 +400,14 @@ pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
 /// Wall time by state, and that of threads which wait for work, out of the states that they have.
 fn json_states(profile: &Profile) -> Value {
     let sums = Sums::of(profile, Scope::Work);
-    let pair = |(state, ns): &(ThreadState, u64)| (format!("{}_ns", state.name()), json!(ns));
+    let pair = |(state, ns): &(ThreadState, u64)| (json_state(*state), json!(ns));
     let mut map: Map<_, _> = sums.states.iter().map(pair).collect();
     map.insert("waiting_for_work_ns".into(), json!(sums.left_out_ns));
     Value::Object(map)
+}
+
+fn json_state(state: ThreadState) -> String {
+    format!("{}_ns", state.name().replace(' ', "_"))
 }
 
 fn json_values(values: Values) -> Value {
@@ -376,8 +417,7 @@ fn json_values(values: Values) -> Value {
 fn json_row(row: &Row) -> Value {
     let states = ThreadState::ALL.into_iter().zip(row.states);
     let states = states.filter(|(_, ns)| *ns > 0);
-    let states: Map<_, _> =
-        states.map(|(state, ns)| (format!("{}_ns", state.name()), json!(ns))).collect();
+    let states: Map<_, _> = states.map(|(state, ns)| (json_state(state), json!(ns))).collect();
     json!({
         "name": row.name,
         "module": row.module,
@@ -395,6 +435,20 @@ fn json_process(process: &Process) -> Value {
         "total": json_values(process.values),
         "waiting_for_work_ns": process.left_out_ns,
         "profiler": process.report.as_ref().map(|report| json_report(report, process.reported_ns)),
+    })
+}
+
+fn json_collections(report: &SelfReport, reported_ns: u64) -> Value {
+    json!({
+        "collections_by_generation": report.gc_collections,
+        "collections_in_background": report.gc_background,
+        "collections_before_background": report.gc_before_background,
+        "pauses": report.gc_pauses,
+        "pause_ns": report.gc_pause_ns,
+        "longest_pause_ns": report.gc_pause_max_ns,
+        "pause_share": share(report.gc_pause_ns, reported_ns),
+        "other_pauses": report.other_pauses,
+        "other_pause_ns": report.other_pause_ns,
     })
 }
 
@@ -419,6 +473,7 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "slowdown": report.slowdown,
         "process_cpu_ns": report.process_cpu_ns,
         "sampled_cpu_ns": report.sampled_cpu_ns,
+        "gc": json_collections(report, reported_ns),
         "lost": losses,
         "walks_ended": ends,
     })

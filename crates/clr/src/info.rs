@@ -60,9 +60,20 @@ impl EventMask {
     /// code, inlining or tiered compilation.
     pub const SAMPLING: Self =
         Self { low: Self::THREADS | Self::MODULES, high: Self::DYNAMIC_UNLOADS };
+    /// Pauses and collections. The older flag for collections, `COR_PRF_MONITOR_GC` (0x1), would
+    /// switch concurrent ones off and walk the heap in each; this one does neither.
+    pub const PAUSES: Self = Self { low: Self::SUSPENDS, high: Self::BASIC_GC };
     const MODULES: u32 = 0x4;
     const THREADS: u32 = 0x200;
+    const SUSPENDS: u32 = 0x1_0000;
     const DYNAMIC_UNLOADS: u32 = 0x4;
+    const BASIC_GC: u32 = 0x10;
+
+    /// The callbacks of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self { low: self.low | other.low, high: self.high | other.high }
+    }
 }
 
 /// The runtime's version.

@@ -12,6 +12,7 @@ mod import;
 mod info;
 #[cfg(feature = "oracle")]
 pub mod snapshot;
+mod suspension;
 
 pub use callback::Events;
 pub use com::{Guid, HResult};
@@ -21,3 +22,4 @@ pub use info::{
     ClassId, ClassInfo, CodeRange, DynamicFunction, EventMask, FunctionId, FunctionInfo, Info,
     ModuleId, ModuleInfo, ReJitId, RuntimeVersion, ThreadId,
 };
+pub use suspension::SuspendReason;

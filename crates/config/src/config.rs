@@ -77,6 +77,8 @@ pub struct Config {
     pub native_threads: bool,
     /// Whether wall time is sampled.
     pub wall_enabled: bool,
+    /// Whether pauses of the garbage collector are followed.
+    pub gc_enabled: bool,
     /// Time between two ticks of the wall sampler.
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
@@ -144,6 +146,7 @@ impl Config {
             sampler: Sampler::Timer,
             native_threads: true,
             wall_enabled: true,
+            gc_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,
             cpu_budget_ppm: 0,

@@ -119,6 +119,16 @@ pub static OPTIONS: [Opt; 19] = [
         help: "Whether wall time is sampled: where threads wait as well as where they compute.",
     },
     Opt {
+        var: "CORPROF_GC_ENABLED",
+        aliases: &[],
+        flag: Some("gc-enabled"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.gc_enabled = value },
+        help: "Whether garbage collections and the pauses of all threads that they make are \
+               followed. Without it threads seem to wait in them.",
+    },
+    Opt {
         var: "CORPROF_WALL_INTERVAL",
         aliases: &[],
         flag: Some("wall-interval"),

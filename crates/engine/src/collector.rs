@@ -20,6 +20,7 @@ use crate::budget::Budget;
 use crate::event::{Event, Inbox, Timed};
 use crate::log::Log;
 use crate::output::{Output, Written};
+use crate::pauses::Pauses;
 use crate::spans::Spans;
 use crate::ticker::TickerState;
 
@@ -60,6 +61,7 @@ pub struct Collector {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    pauses: Arc<Pauses>,
     ticker: Arc<TickerState>,
     state: Arc<CollectorState>,
     config: Config,
@@ -87,6 +89,8 @@ pub struct Parts {
     pub inbox: Arc<Inbox>,
     /// What tracers call, for the memory that it holds.
     pub spans: Arc<Spans>,
+    /// What the runtime has told of pauses.
+    pub pauses: Arc<Pauses>,
     /// The ticker, to be asked for settlements.
     pub ticker: Arc<TickerState>,
     /// Requests.
@@ -115,6 +119,7 @@ impl Collector {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -130,6 +135,7 @@ impl Collector {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -266,12 +272,17 @@ impl Collector {
         };
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let bytes = bytes.saturating_add(self.spans.bytes());
+        let mut report = self.report(&end);
+        let last = self.state.stop.load(Ordering::Acquire);
+        for paused in self.pauses.take(&mut report, last) {
+            self.accounts.paused(&paused);
+        }
         let (mut profile, ends, sampled_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,
             sampled_cpu_ns,
             own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-            ..self.report(&end)
+            ..report
         });
         self.write(&profile);
         self.profiles.fetch_add(1, Ordering::Relaxed);

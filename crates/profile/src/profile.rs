@@ -29,6 +29,9 @@ pub struct Values {
     pub cpu_ns: u64,
     /// Wall time in nanoseconds.
     pub wall_ns: u64,
+    /// Time for which the runtime had stopped all managed threads, in nanoseconds; once for all of
+    /// them.
+    pub gc_ns: u64,
 }
 
 impl Values {
@@ -37,6 +40,7 @@ impl Values {
         self.count = self.count.saturating_add(other.count);
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.wall_ns = self.wall_ns.saturating_add(other.wall_ns);
+        self.gc_ns = self.gc_ns.saturating_add(other.gc_ns);
     }
 }
 

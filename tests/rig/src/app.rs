@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 20] = [
+pub const APPS: [&str; 21] = [
     "plain",
     "split",
     "busy",
@@ -38,6 +38,7 @@ pub const APPS: [&str; 20] = [
     "activities",
     "requests",
     "native",
+    "gc",
 ];
 
 /// The programs that need ASP.NET Core.

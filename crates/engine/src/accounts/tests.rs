@@ -71,6 +71,7 @@ impl Books {
             end: EndReason::Root,
             context,
             call: Some(230),
+            in_pause: false,
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,
@@ -91,7 +92,7 @@ impl Books {
                 };
                 let stack: Vec<String> = profile.stack(sample.stack).map(name).collect();
                 let state = sample.state.map_or("", ThreadState::name);
-                let Values { count, cpu_ns, wall_ns } = sample.values;
+                let Values { count, cpu_ns, wall_ns, .. } = sample.values;
                 format!("{} {state}: {count} {cpu_ns} {wall_ns}", stack.join("<"))
             })
             .collect();
@@ -445,7 +446,7 @@ fn unloaded_methods_are_asked_for_again() {
 
 /// What a sequence of events is worth.
 fn add(sum: &mut Values, count: u64, cpu_ns: u64, wall_ns: u64) {
-    sum.add(Values { count, cpu_ns, wall_ns });
+    sum.add(Values { count, cpu_ns, wall_ns, ..Values::default() });
 }
 
 /// Bounds that are half used after a few stacks, so that each period ends with empty tables.
