@@ -61,7 +61,7 @@ impl Events for Agent {
             log.info("switched off by CORPROF_ENABLED");
             return Err(HResult::CANCEL_ACTIVATION);
         }
-        let clr = Arc::new(Clr::new(info));
+        let clr = Arc::new(Clr::new(info, config.lines));
         let (wants_otel, service) = (config.otel_context && config.spans, config.service.clone());
         let started = start(config, &clr, log.clone());
         let profiler = started.map_err(|reason| {

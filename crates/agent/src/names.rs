@@ -1,8 +1,9 @@
 //! A method's names, from the runtime's numbers and its module's metadata.
 
-use clr::{ClassId, FunctionId, FunctionInfo, Info};
-use engine::{MethodName, ModuleKey};
-use metadata::{Metadata, Token, TypeArg, dynamic_name, type_argument};
+use clr::{ClassId, FunctionId, FunctionInfo, Info, ModuleId};
+use engine::{Assembly, MethodName, ModuleKey};
+use metadata::{DebugDirectory, Metadata, Token, TypeArg, dynamic_name, type_argument};
+use sys::memory::copy_own;
 
 /// Generic arguments inside generic arguments, as deep as names go.
 const ARGUMENT_DEPTH_MAX: usize = 4;
@@ -40,7 +41,12 @@ pub fn of(info: &Info, function: FunctionId) -> (ModuleKey, Option<MethodName>) 
 fn dynamic(info: &Info, function: FunctionId) -> Option<MethodName> {
     let found = info.dynamic_function(function)?;
     let name = dynamic_name(&found.name, &found.signature);
-    Some(MethodName { display: name.full, raw: found.name, module: String::new() })
+    Some(MethodName {
+        display: name.full,
+        raw: found.name,
+        assembly: Assembly::default(),
+        token: 0,
+    })
 }
 
 fn from_metadata(info: &Info, known: &FunctionInfo) -> Option<MethodName> {
@@ -53,8 +59,27 @@ fn from_metadata(info: &Info, known: &FunctionInfo) -> Option<MethodName> {
     let method_args: Vec<TypeArg> =
         known.type_args.iter().map(|arg| type_arg(info, *arg, 0)).collect();
     let name = metadata::display(&metadata, token, &type_args, &method_args)?;
-    let module = info.module(known.module).map(|module| module.path).unwrap_or_default();
-    Some(MethodName { display: name.full, raw: raw_name(&metadata, token), module })
+    Some(MethodName {
+        display: name.full,
+        raw: raw_name(&metadata, token),
+        assembly: assembly(info, known.module),
+        token: known.token,
+    })
+}
+
+/// The assembly with the id of its PDB, as its image in memory has it: its file may be another one
+/// by now, or be inside of the executable.
+fn assembly(info: &Info, module: ModuleId) -> Assembly {
+    let Some(module) = info.module(module) else { return Assembly::default() };
+    let base = module.base as u64;
+    let id = (base != 0).then(|| {
+        DebugDirectory::read(|offset, buffer| {
+            copy_own(base.saturating_add(offset), buffer) == buffer.len()
+        })
+    });
+    let id = id.flatten().and_then(|directory| directory.id);
+    let build_id = id.map(|id| id.to_string()).unwrap_or_default();
+    Assembly { file: module.path, build_id }
 }
 
 /// `Namespace.Outer+Nested.Method`, as the metadata has it.

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-use clr::{FunctionId, Info, ReJitId};
-use engine::{Code, MethodName, ModuleKey, Runtime};
+use clr::{CodeRange, FunctionId, IlMapping, Info, ReJitId};
+use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::names;
 
@@ -15,15 +15,17 @@ const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(50);
 /// The runtime.
 pub struct Clr {
     info: Info,
+    /// Whether to ask which IL code is of.
+    lines: bool,
     /// Held during a look-up: the numbers that the runtime gives are good until something is
     /// unloaded, so unloading waits for it.
     looking_up: Mutex<()>,
 }
 
 impl Clr {
-    /// Over the runtime's interface.
-    pub fn new(info: Info) -> Self {
-        Self { info, looking_up: Mutex::new(()) }
+    /// Over the runtime's interface; `lines` says whether profiles are to have places in methods.
+    pub fn new(info: Info, lines: bool) -> Self {
+        Self { info, lines, looking_up: Mutex::new(()) }
     }
 
     /// The runtime's interface.
@@ -46,13 +48,17 @@ impl Clr {
     fn code(&self, address: u64, function: FunctionId, rejit: ReJitId, module: ModuleKey) -> Code {
         let starts = self.info.code_starts(function, rejit);
         let versions = starts.iter().map(|start| (*start, self.info.code_ranges(*start)));
-        let holds = |range: &clr::CodeRange| {
+        let holds = |range: &CodeRange| {
             let start = range.start as u64;
             (start..start.saturating_add(range.size as u64)).contains(&address)
         };
         let found = versions.into_iter().find(|(_, ranges)| ranges.iter().any(holds));
         let found = found.or_else(|| self.code_around(address));
         let (start, ranges) = found.unwrap_or_default();
+        // A method whose IL another profiler has rewritten: its offsets are no longer those of
+        // the file.
+        let is_wanted = self.lines && rejit.0 == 0;
+        let il = if is_wanted { self.il(start, &ranges) } else { Vec::new() };
         let ranges = ranges.iter().map(|range| {
             let start = range.start as u64;
             (start, start.saturating_add(range.size as u64))
@@ -63,15 +69,52 @@ impl Clr {
             start: start as u64,
             ranges: ranges.collect(),
             siblings: others.map(|start| *start as u64).collect(),
+            il,
         }
     }
+
+    /// Which IL the code of a version is of.
+    fn il(&self, start: usize, ranges: &[CodeRange]) -> Vec<IlStep> {
+        let mut map = self.info.il_map(start);
+        // An empty entry stands before the one that begins at the same place.
+        map.sort_by_key(|mapping| (mapping.start, mapping.end));
+        let (mut steps, mut before) = (Vec::with_capacity(map.len()), None);
+        for mapping in &map {
+            let il = match mapping.il {
+                IlMapping::NONE => None,
+                // A method is entered on behalf of its first statement, and left by the one that
+                // returns.
+                IlMapping::PROLOG => Some(0),
+                IlMapping::EPILOG => before,
+                il => Some(il),
+            };
+            before = il;
+            if mapping.start < mapping.end {
+                let address = address_of(ranges, mapping.start);
+                steps.extend(address.map(|address| IlStep { address, il }));
+            }
+        }
+        steps
+    }
+}
+
+/// The address of a byte of a version's code, whose runs are counted one after the other.
+fn address_of(ranges: &[CodeRange], offset: u32) -> Option<u64> {
+    let mut offset = usize::try_from(offset).ok()?;
+    for range in ranges {
+        if offset < range.size {
+            return Some(range.start.saturating_add(offset) as u64);
+        }
+        offset = offset.saturating_sub(range.size);
+    }
+    None
 }
 
 impl Clr {
     /// The code around an address whose method has no version of that code: a precompiled stub of a
     /// P/Invoke method. The runtime tells its extent to those who know its start, so that is looked
     /// for, once a method; stubs are small.
-    fn code_around(&self, address: u64) -> Option<(usize, Vec<clr::CodeRange>)> {
+    fn code_around(&self, address: u64) -> Option<(usize, Vec<CodeRange>)> {
         const STUB_BYTES_MAX: usize = 4096;
         let address = usize::try_from(address).ok()?;
         for start in (address.saturating_sub(STUB_BYTES_MAX)..=address).rev() {

@@ -17,6 +17,7 @@ use crate::child::{self, Ended, signal_name};
 use crate::failure::{Failure, NOT_STARTED, USAGE};
 use crate::files::{self, Before};
 use crate::focus::Scope;
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::{count, time};
@@ -232,6 +233,7 @@ fn finish(
         limit: args.top,
         scope,
         is_filtered: false,
+        lines: Lines::default(),
     };
     let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
     let how = match ended.cut_off_by() {

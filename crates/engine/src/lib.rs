@@ -17,6 +17,7 @@ mod delays;
 mod event;
 #[cfg(test)]
 mod fake;
+mod il;
 mod log;
 mod methods;
 mod natives;
@@ -39,5 +40,5 @@ pub use event::{Event, Inbox};
 pub use log::Log;
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};
-pub use runtime::{Code, MethodName, ModuleKey, Runtime};
+pub use runtime::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};
 pub use spans::Spans;

@@ -90,7 +90,7 @@ const PRODUCT: [Allowed; 12] = [
     },
     Allowed {
         name: "cli",
-        own: &["config", "model", "profile"],
+        own: &["config", "metadata", "model", "profile"],
         outside: &[
             ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),
@@ -98,7 +98,7 @@ const PRODUCT: [Allowed; 12] = [
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
-            ("flate2", "debug information that distributions pack"),
+            ("flate2", "debug information that distributions pack, and PDBs inside of assemblies"),
             ("nix", "signals to the child, its exit state, /proc"),
             ("object", "build ids and links of debug files"),
             ("rustc-demangle", "names of Rust functions in files that others wrote"),
