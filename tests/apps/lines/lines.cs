@@ -1,6 +1,5 @@
 using System;
 using System.Collections.Generic;
-using System.Diagnostics;
 using System.Linq;
 using System.Runtime.CompilerServices;
 using System.Threading;
@@ -9,14 +8,14 @@ using System.Threading.Tasks;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// Spends CPU time on lines that are known: --seconds N. A line with the comment <c>line: NAME</c>
+/// Spends CPU time on lines that are known: --seconds N, of CPU time. A line with the comment <c>line: NAME</c>
 /// has the time that the truth tells as <c>NAME_ns</c>, in its own code or (<c>call: NAME</c>) in
 /// what it calls.
 /// </summary>
 static class Lines
 {
-    // As in split.cs: lengths of half to one and a half milliseconds, so that no slice is in step
-    // with the kernel's tick.
+    // In an order and of lengths by chance, and without a pause: else the parts would be in step
+    // with the kernel's tick, at which threads are switched and samples are taken.
     const int RoundsMin = 200_000;
     const int RoundsMax = 600_000;
 
@@ -40,18 +39,20 @@ static class Lines
 
     static void Live(double seconds)
     {
-        var watch = Stopwatch.StartNew();
-        while (watch.Elapsed.TotalSeconds < seconds)
+        while (Nanos.Values.Sum() < seconds * 1e9)
         {
-            TwoLoops(Rounds);
-            Mapped(Rounds);
-            Hidden(Rounds);
-            Lambda(Rounds);
-            Async(Rounds).Wait();
-            Generic(Words, Rounds);
-            Handlers(Rounds);
-            Calls(Rounds);
-            CallInlined(Rounds);
+            switch (Chance.Next(9))
+            {
+                case 0: TwoLoops(Rounds); break;
+                case 1: Mapped(Rounds); break;
+                case 2: Hidden(Rounds); break;
+                case 3: Lambda(Rounds); break;
+                case 4: Async(Rounds).Wait(); break;
+                case 5: Generic(Words, Rounds); break;
+                case 6: Handlers(Rounds); break;
+                case 7: Calls(Rounds); break;
+                default: CallInlined(Rounds); break;
+            }
         }
     }
 
@@ -118,12 +119,21 @@ static class Lines
     static async Task Async(int rounds)
     {
         long x = 5;
-        await Task.Yield();
+        await default(AtOnce);
         var begin = Kernel.ThreadCpu;
         for (var i = 0; i < rounds; i++) x = x * 53 - i; // line: async
         Tell("async", Kernel.ThreadCpu - begin);
-        await Task.Yield();
+        await default(AtOnce);
         sink += x;
+    }
+
+    /// <summary>Awaited, it leaves the method, which then goes on: on the same thread.</summary>
+    readonly struct AtOnce : INotifyCompletion
+    {
+        public AtOnce GetAwaiter() => this;
+        public bool IsCompleted => false;
+        public void GetResult() { }
+        public void OnCompleted(Action next) => next();
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -183,7 +193,9 @@ static class Lines
         var end = Kernel.ThreadCpu;
         Tell("sort", middle - begin);
         Tell("spin", end - middle);
-        sink += x;
+        // Without a second use the compiler would leave the array on the stack of the IL, and the
+        // runtime knows places only where that is empty.
+        sink += x + words.Length;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
