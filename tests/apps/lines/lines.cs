@@ -8,9 +8,9 @@ using System.Threading.Tasks;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// Spends CPU time on lines that are known: --seconds N, of CPU time. A line with the comment <c>line: NAME</c>
-/// has the time that the truth tells as <c>NAME_ns</c>, in its own code or (<c>call: NAME</c>) in
-/// what it calls.
+/// Spends CPU time on lines that are known: --seconds N, of CPU time. A line with the comment
+/// <c>line: NAME</c> has the time that the truth tells as <c>NAME_ns</c>, in its own code or
+/// (<c>call: NAME</c>) in what it calls.
 /// </summary>
 static class Lines
 {
@@ -21,7 +21,8 @@ static class Lines
 
     static readonly Random Chance = new(7);
     static readonly Dictionary<string, long> Nanos = new();
-    static readonly string[] Words = Enumerable.Range(0, 4000).Select(n => $"word {n * 7919 % 4001}").ToArray();
+    static readonly string[] Words =
+        Enumerable.Range(0, 4000).Select(n => $"word {n * 7919 % 4001}").ToArray();
 
     static long sink;
 
