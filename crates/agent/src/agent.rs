@@ -112,25 +112,21 @@ impl Events for Agent {
     }
 
     fn module_unloading(&self, module: ModuleId) {
-        self.unloaded(ModuleKey(module.0));
+        let Some(running) = self.running.get() else { return };
+        running.clr.unloading(module);
+        running.profiler.inbox().post(Event::Unloaded { module: ModuleKey(module.0) });
     }
 
     fn dynamic_method_unloaded(&self, function: FunctionId) {
-        self.unloaded(ModuleKey(function.0));
+        let Some(running) = self.running.get() else { return };
+        drop(running.clr.wait_for_look_up());
+        running.profiler.inbox().post(Event::Unloaded { module: ModuleKey(function.0) });
     }
 
     fn panicked(&self) {
         if let Some(profiler) = self.profiler() {
             profiler.panicked();
         }
-    }
-}
-
-impl Agent {
-    fn unloaded(&self, module: ModuleKey) {
-        let Some(running) = self.running.get() else { return };
-        running.clr.wait_for_look_up();
-        running.profiler.inbox().post(Event::Unloaded { module });
     }
 }
 

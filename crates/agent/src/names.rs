@@ -1,9 +1,12 @@
 //! A method's names, from the runtime's numbers and its module's metadata.
 
-use clr::{ClassId, FunctionId, FunctionInfo, Info, ModuleId};
-use engine::{Assembly, MethodName, ModuleKey};
-use metadata::{DebugDirectory, Metadata, Token, TypeArg, dynamic_name, type_argument};
-use sys::memory::copy_own;
+use std::sync::Arc;
+
+use clr::{ClassId, FunctionId, FunctionInfo, Info};
+use engine::{MethodName, ModuleKey};
+use metadata::{Metadata, Token, TypeArg, dynamic_name, type_argument};
+
+use crate::assemblies::Assemblies;
 
 /// Generic arguments inside generic arguments, as deep as names go.
 const ARGUMENT_DEPTH_MAX: usize = 4;
@@ -28,12 +31,16 @@ const ELEMENTS: [(u32, &str); 16] = [
 ];
 
 /// The module that a method belongs to, and its names. A dynamic method is its own module.
-pub fn of(info: &Info, function: FunctionId) -> (ModuleKey, Option<MethodName>) {
+pub fn of(
+    info: &Info,
+    function: FunctionId,
+    assemblies: &mut Assemblies,
+) -> (ModuleKey, Option<MethodName>) {
     if info.is_dynamic(function) {
         return (ModuleKey(function.0), dynamic(info, function));
     }
     match info.function(function) {
-        Some(known) => (ModuleKey(known.module.0), from_metadata(info, &known)),
+        Some(known) => (ModuleKey(known.module.0), from_metadata(info, &known, assemblies)),
         None => (ModuleKey(function.0), None),
     }
 }
@@ -41,15 +48,14 @@ pub fn of(info: &Info, function: FunctionId) -> (ModuleKey, Option<MethodName>) 
 fn dynamic(info: &Info, function: FunctionId) -> Option<MethodName> {
     let found = info.dynamic_function(function)?;
     let name = dynamic_name(&found.name, &found.signature);
-    Some(MethodName {
-        display: name.full,
-        raw: found.name,
-        assembly: Assembly::default(),
-        token: 0,
-    })
+    Some(MethodName { display: name.full, raw: found.name, assembly: Arc::default(), token: 0 })
 }
 
-fn from_metadata(info: &Info, known: &FunctionInfo) -> Option<MethodName> {
+fn from_metadata(
+    info: &Info,
+    known: &FunctionInfo,
+    assemblies: &mut Assemblies,
+) -> Option<MethodName> {
     let metadata = info.metadata(known.module)?;
     let token = Token(known.token);
     let type_args: Vec<TypeArg> = match known.class.and_then(|class| info.class(class)) {
@@ -62,24 +68,9 @@ fn from_metadata(info: &Info, known: &FunctionInfo) -> Option<MethodName> {
     Some(MethodName {
         display: name.full,
         raw: raw_name(&metadata, token),
-        assembly: assembly(info, known.module),
+        assembly: assemblies.of(info, known.module),
         token: known.token,
     })
-}
-
-/// The assembly with the id of its PDB, as its image in memory has it: its file may be another one
-/// by now, or be inside of the executable.
-fn assembly(info: &Info, module: ModuleId) -> Assembly {
-    let Some(module) = info.module(module) else { return Assembly::default() };
-    let base = module.base as u64;
-    let id = (base != 0).then(|| {
-        DebugDirectory::read(|offset, buffer| {
-            copy_own(base.saturating_add(offset), buffer) == buffer.len()
-        })
-    });
-    let id = id.flatten().and_then(|directory| directory.id);
-    let build_id = id.map(|id| id.to_string()).unwrap_or_default();
-    Assembly { file: module.path, build_id }
 }
 
 /// `Namespace.Outer+Nested.Method`, as the metadata has it.

@@ -1,11 +1,13 @@
 //! CoreCLR as the engine's `Runtime`.
 
-use std::sync::{Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use clr::{CodeRange, FunctionId, IlMapping, Info, ReJitId};
+use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId};
 use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
+use crate::assemblies::Assemblies;
 use crate::names;
 
 /// How long an unloading thread waits for a look-up that is under way. A look-up takes some ten
@@ -19,13 +21,15 @@ pub struct Clr {
     lines: bool,
     /// Held during a look-up: the numbers that the runtime gives are good until something is
     /// unloaded, so unloading waits for it.
-    looking_up: Mutex<()>,
+    looking_up: Mutex<Assemblies>,
+    /// Something was unloaded during a look-up, and is to be forgotten at the next.
+    is_stale: AtomicBool,
 }
 
 impl Clr {
     /// Over the runtime's interface; `lines` says whether profiles are to have places in methods.
     pub fn new(info: Info, lines: bool) -> Self {
-        Self { info, lines, looking_up: Mutex::new(()) }
+        Self { info, lines, looking_up: Mutex::default(), is_stale: AtomicBool::new(false) }
     }
 
     /// The runtime's interface.
@@ -35,13 +39,23 @@ impl Clr {
 
     /// Waits until no look-up is under way, for a short time at most: called by a thread that is
     /// about to unload code, and may hold locks that a look-up needs.
-    pub fn wait_for_look_up(&self) {
+    pub fn wait_for_look_up(&self) -> Option<MutexGuard<'_, Assemblies>> {
         let start = Instant::now();
-        while let Err(TryLockError::WouldBlock) = self.looking_up.try_lock() {
-            if start.elapsed() > UNLOAD_WAIT_MAX {
-                return;
+        loop {
+            match self.looking_up.try_lock() {
+                Ok(assemblies) => return Some(assemblies),
+                Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() > UNLOAD_WAIT_MAX => return None,
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
             }
-            std::thread::yield_now();
+        }
+    }
+
+    /// The same, for a module, which is forgotten.
+    pub fn unloading(&self, module: ModuleId) {
+        match self.wait_for_look_up() {
+            Some(mut assemblies) => assemblies.forget(module),
+            None => self.is_stale.store(true, Ordering::Release),
         }
     }
 
@@ -130,9 +144,12 @@ impl Clr {
 
 impl Runtime for Clr {
     fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)> {
-        let _held = self.looking_up.lock();
+        let mut assemblies = self.looking_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_stale.swap(false, Ordering::AcqRel) {
+            assemblies.forget_all();
+        }
         let (function, rejit) = self.info.function_at(address)?;
-        let (module, name) = names::of(&self.info, function);
+        let (module, name) = names::of(&self.info, function, &mut assemblies);
         let code = self.code(address, function, rejit, module);
         Some((code, name))
     }

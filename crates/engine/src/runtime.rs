@@ -1,5 +1,7 @@
 //! What the engine asks of a managed runtime. The agent answers with CoreCLR, a test with a table.
 
+use std::sync::Arc;
+
 /// A method's code, as one compiled version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -46,7 +48,7 @@ pub struct MethodName {
     /// As the metadata has it.
     pub raw: String,
     /// Where it comes from.
-    pub assembly: Assembly,
+    pub assembly: Arc<Assembly>,
     /// Its token in the assembly's metadata; 0 for dynamic methods.
     pub token: u32,
 }

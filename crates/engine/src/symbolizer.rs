@@ -84,9 +84,7 @@ pub struct Symbolizer {
     next_publication_ns: u64,
     cache: FxHashMap<u64, Named>,
     modules: FxHashMap<String, Option<ModuleId>>,
-    /// Those that methods are known of.
-    assemblies: FxHashMap<ModuleKey, Arc<Assembly>>,
-    assembly_ids: FxHashMap<Arc<Assembly>, Option<ModuleId>>,
+    assemblies: FxHashMap<Arc<Assembly>, Option<ModuleId>>,
 }
 
 impl Symbolizer {
@@ -104,7 +102,6 @@ impl Symbolizer {
             cache: FxHashMap::default(),
             modules: FxHashMap::default(),
             assemblies: FxHashMap::default(),
-            assembly_ids: FxHashMap::default(),
         };
         symbolizer.refresh();
         symbolizer
@@ -151,7 +148,6 @@ impl Symbolizer {
 
     /// A module or dynamic method is gone.
     pub fn unloaded(&mut self, module: ModuleKey) {
-        self.assemblies.remove(&module);
         if self.methods.forget(module) {
             self.cache.clear();
         }
@@ -161,7 +157,7 @@ impl Symbolizer {
     pub fn ids_reset(&mut self) {
         self.cache.clear();
         self.modules.clear();
-        self.assembly_ids.clear();
+        self.assemblies.clear();
     }
 
     /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
@@ -356,7 +352,7 @@ impl Symbolizer {
             return None;
         }
         *self
-            .assembly_ids
+            .assemblies
             .entry(Arc::clone(assembly))
             .or_insert_with(|| aggregate.module(&ModuleInfo { file, build_id, start: 0, limit: 0 }))
     }
@@ -394,7 +390,7 @@ impl Symbolizer {
             Some(names) => Name {
                 display: names.display,
                 raw: names.raw,
-                assembly: self.assembly(code.as_ref().map(|code| code.module), names.assembly),
+                assembly: names.assembly,
                 token: names.token,
                 kind: Some(FrameKind::Managed),
             },
@@ -407,17 +403,6 @@ impl Symbolizer {
             Some(_) => {}
             None if self.executable.holds(address) => self.methods.learn_stub(address, &note),
             None => {}
-        }
-    }
-
-    /// The assembly as it is kept, once for all its methods.
-    fn assembly(&mut self, key: Option<ModuleKey>, assembly: Assembly) -> Arc<Assembly> {
-        match key {
-            // A dynamic method is a module of its own, of no assembly.
-            Some(key) if !assembly.file.is_empty() => {
-                Arc::clone(self.assemblies.entry(key).or_insert_with(|| Arc::new(assembly)))
-            }
-            _ => Arc::new(assembly),
         }
     }
 }
