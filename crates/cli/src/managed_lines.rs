@@ -156,3 +156,116 @@ fn regular(path: &Path) -> Option<File> {
     path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     File::open(path).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pdb::tests::pdb;
+    use profile::{Aggregate, Frame, ModuleInfo, Period, SampleKey, ThreadKey, Values};
+    use std::fs;
+
+    /// The id of `pdb`: its bytes count up.
+    const ID: &str = "03020100050407060809 0a0b0c0d0e0f 13121110";
+    const METHOD: u64 = 0x0600_0001 << 32;
+
+    /// A folder that goes with the test.
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("corprof-lines-{}", std::process::id()));
+            let path = path.join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn write(&self, name: &str, bytes: &[u8]) {
+            let path = self.0.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _gone = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// What is found of a place in an assembly of that folder.
+    fn look(dir: &Dir, build_id: &str, address: u64, folders: &[&str]) -> Result<String, NoLine> {
+        let mut aggregate = Aggregate::default();
+        let file = dir.0.join("bin/Shop.dll").to_string_lossy().into_owned();
+        let build_id = build_id.replace(' ', "");
+        let module = ModuleInfo { file: &file, build_id: &build_id, start: 0, limit: 0 };
+        let module = aggregate.module(&module);
+        let frame = aggregate.frame(&Frame {
+            name: "Shop.Run()",
+            raw_name: "",
+            module,
+            address,
+            kind: FrameKind::Managed,
+            file: None,
+            line: None,
+        });
+        let stack = aggregate.stack([frame]);
+        let key = SampleKey { stack, thread: ThreadKey::NONE, state: None, span: None, labels: 0 };
+        let _kept = aggregate.add(&key, Values { count: 1, cpu_ns: 1, wall_ns: 1 });
+        let profile = aggregate.take(Period::default()).profile;
+        let folders: Vec<_> = folders.iter().map(|folder| dir.0.join(folder)).collect();
+        let found = find(&profile, &folders);
+        match (found.places.first(), found.missing.into_values().next()) {
+            (Some((0, place)), None) => Ok(place.clone()),
+            (None, Some(reason)) => Err(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn line(text: &str) -> Result<String, NoLine> {
+        Ok(text.to_owned())
+    }
+
+    fn no_pdb() -> Result<String, NoLine> {
+        Err(NoLine::NoPdb("Shop.dll".to_owned()))
+    }
+
+    #[test]
+    fn a_pdb_beside_the_assembly() {
+        let dir = Dir::new("beside");
+        assert_eq!(look(&dir, ID, METHOD | 3, &[]), no_pdb());
+        dir.write("bin/Shop.pdb", &pdb());
+        assert_eq!(look(&dir, ID, METHOD | 3, &[]), line("a.cs:10"));
+        assert_eq!(look(&dir, ID, METHOD | 200, &[]), line("ö.cs:9"));
+        assert_eq!(look(&dir, ID, METHOD | 7, &[]), Err(NoLine::Hidden));
+        assert_eq!(look(&dir, ID, 0, &[]), Err(NoLine::NoPlace));
+        // An address of something else.
+        assert_eq!(look(&dir, ID, 0x7f00_0000_1234, &[]), Err(NoLine::NoPlace));
+    }
+
+    #[test]
+    fn a_pdb_of_another_build_is_none() {
+        let dir = Dir::new("other");
+        let other = || Err(NoLine::OtherBuild("Shop.dll".to_owned()));
+        dir.write("bin/Shop.pdb", &pdb());
+        assert_eq!(look(&dir, &ID.replace("13", "14"), METHOD | 3, &[]), other());
+        dir.write("bin/Shop.pdb", b"Microsoft C/C++ MSF 7.00");
+        assert_eq!(look(&dir, ID, METHOD | 3, &[]), other());
+        // Nobody knows which is the right one.
+        assert_eq!(look(&dir, "", METHOD | 3, &[]), no_pdb());
+        // The right one elsewhere counts.
+        dir.write("symbols/Shop.pdb", &pdb());
+        assert_eq!(look(&dir, ID, METHOD | 3, &["symbols"]), line("a.cs:10"));
+    }
+
+    #[test]
+    fn folders_of_symbols() {
+        let dir = Dir::new("folders");
+        dir.write("flat/Shop.pdb", &pdb());
+        let guid: String = ID.replace(' ', "").chars().take(GUID_DIGITS).collect();
+        dir.write(&format!("store/Shop.pdb/{guid}ffffffff/Shop.pdb"), &pdb());
+        for folder in ["flat", "store"] {
+            assert_eq!(look(&dir, ID, METHOD | 3, &["none", folder]), line("a.cs:10"), "{folder}");
+        }
+        assert_eq!(look(&dir, ID, METHOD | 3, &["none"]), no_pdb());
+    }
+}

@@ -309,12 +309,12 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A PDB of three methods: one in two files with a hidden point, one without points, and one
     /// whose list is damaged.
-    fn pdb() -> Vec<u8> {
+    pub(crate) fn pdb() -> Vec<u8> {
         let mut blobs = vec![0];
         let mut blob = |bytes: &[u8]| {
             let at = u16::try_from(blobs.len()).unwrap();

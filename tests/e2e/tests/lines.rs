@@ -144,6 +144,7 @@ fn shares(
     for (name, truth_ns) in truths {
         let time = found.get(&name).copied().unwrap_or_default();
         let (share, expected) = (ratio(time.ns, all.ns), ratio(truth_ns, truth));
+        let name = format!("line {name}");
         if sampler == "scan" {
             checks.share_of_uneven(name, share, expected, all.samples);
         } else {
