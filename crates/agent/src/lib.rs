@@ -2,11 +2,13 @@
 
 mod agent;
 mod assemblies;
+mod control;
 mod names;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod otel;
 mod runtime;
+mod session;
 mod spans;
 
 use std::ffi::c_void;

@@ -18,7 +18,7 @@ const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(50);
 pub struct Clr {
     info: Info,
     /// Whether to ask which IL code is of.
-    lines: bool,
+    lines: AtomicBool,
     /// Held during a look-up: the numbers that the runtime gives are good until something is
     /// unloaded, so unloading waits for it.
     looking_up: Mutex<Assemblies>,
@@ -27,14 +27,31 @@ pub struct Clr {
 }
 
 impl Clr {
-    /// Over the runtime's interface; `lines` says whether profiles are to have places in methods.
-    pub fn new(info: Info, lines: bool) -> Self {
-        Self { info, lines, looking_up: Mutex::default(), is_stale: AtomicBool::new(false) }
+    /// Over the runtime's interface.
+    pub fn new(info: Info) -> Self {
+        Self {
+            info,
+            lines: AtomicBool::new(false),
+            looking_up: Mutex::default(),
+            is_stale: AtomicBool::new(false),
+        }
+    }
+
+    /// Profiling begins; `lines` says whether profiles are to have places in methods. What was
+    /// unloaded before nobody may have told.
+    pub fn begin(&self, lines: bool) {
+        self.lines.store(lines, Ordering::Relaxed);
+        self.is_stale.store(true, Ordering::Release);
     }
 
     /// The runtime's interface.
     pub fn info(&self) -> &Info {
         &self.info
+    }
+
+    /// The runtime's interface, for good.
+    pub fn into_info(self) -> Info {
+        self.info
     }
 
     /// Waits until no look-up is under way, for a short time at most: called by a thread that is
@@ -71,7 +88,7 @@ impl Clr {
         let (start, ranges) = found.unwrap_or_default();
         // A method whose IL another profiler has rewritten: its offsets are no longer those of
         // the file.
-        let is_wanted = self.lines && rejit.0 == 0;
+        let is_wanted = self.lines.load(Ordering::Relaxed) && rejit.0 == 0;
         let il = if is_wanted { self.il(start, &ranges) } else { Vec::new() };
         let ranges = ranges.iter().map(|range| {
             let start = range.start as u64;
