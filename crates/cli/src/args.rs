@@ -303,6 +303,7 @@ Examples:
   corprof top a.pb.gz b.pb.gz --by thread
   corprof top profiles/ --sort total --value wall --limit 50 --all
   corprof top profiles/ --state lock
+  corprof top profiles/ --lines --symbols /var/symbols
   corprof top profiles/ --by endpoint
   corprof top profiles/ --endpoint 'GET /orders/*' --label tenant=acme
   corprof top profiles/ --span 4bf92f3577b34da6a3ce929d0e0e4736
@@ -337,10 +338,16 @@ pub struct TopArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Rows of native functions by source line: FUNCTION FILE:LINE, where their debug information
-    /// is on this machine (in the library, beside it, or below /usr/lib/debug)
+    /// Rows of functions by source line: FUNCTION FILE:LINE, where the debug information of the
+    /// same build is on this machine: a portable PDB beside the assembly or in it; of native code
+    /// in the library, beside it, or below /usr/lib/debug
     #[arg(long)]
     pub lines: bool,
+
+    /// A folder of PDBs and debug files, searched after the places of --lines; may be given more
+    /// than once
+    #[arg(long, value_name = "DIR", requires = "lines")]
+    pub symbols: Vec<PathBuf>,
 
     /// JSON on standard output; times are nanoseconds, and everything is in it as with --all
     #[arg(long)]

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{By, Clock, Sort};
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Process};
 use crate::parts::{self, Part};
 use crate::ranking::{self, Row};
@@ -36,6 +37,8 @@ pub struct View {
     pub scope: Scope,
     /// Whether only some samples are looked at, so that nothing can be compared with them.
     pub is_filtered: bool,
+    /// The lines that rows of functions are of, as far as they are wanted and known.
+    pub lines: Lines,
 }
 
 impl View {
@@ -61,7 +64,8 @@ pub fn tables(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
 
 /// The tables of who used the time, in one order or both.
 fn rankings(loaded: &Loaded, view: &View, total: Values, width: Option<u16>) -> String {
-    let mut rows = ranking::rows(&loaded.profile, &view.by, view.scope, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, view.scope, &pids, &view.lines);
     let mut text = String::new();
     let own_is_total = !matches!(view.by, By::Function | By::Module);
     let sorts: &[Sort] = match view.sort {
@@ -373,7 +377,8 @@ fn processes(processes: &[Process], scope: Scope) -> String {
 /// Everything as JSON, whatever the view leaves out; times in nanoseconds.
 pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, &view.by, Scope::All, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, Scope::All, &pids, &view.lines);
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();

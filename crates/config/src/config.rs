@@ -75,6 +75,8 @@ pub struct Config {
     pub sampler: Sampler,
     /// Whether threads that the runtime doesn't tell of are sampled.
     pub native_threads: bool,
+    /// Whether places in managed methods are in profiles, for source lines.
+    pub lines: bool,
     /// Whether wall time is sampled.
     pub wall_enabled: bool,
     /// Whether pauses of the garbage collector are followed.
@@ -145,6 +147,7 @@ impl Config {
             cpu_interval: Duration::ZERO,
             sampler: Sampler::Timer,
             native_threads: true,
+            lines: true,
             wall_enabled: true,
             gc_enabled: true,
             wall_interval: Duration::ZERO,

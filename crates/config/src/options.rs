@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 19] = [
+pub static OPTIONS: [Opt; 21] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -108,6 +108,16 @@ pub static OPTIONS: [Opt; 19] = [
         help: "Whether threads are sampled that run no managed code: those of the garbage \
                collector and others of the runtime, and those of native libraries. Without them a \
                profile is not all of the process's CPU time.",
+    },
+    Opt {
+        var: "CORPROF_LINES",
+        aliases: &[],
+        flag: Some("lines"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.lines = value },
+        help: "Whether profiles have the places in managed methods from which `corprof top \
+               --lines` finds source lines. With false they have methods only, and are smaller.",
     },
     Opt {
         var: "CORPROF_WALL_ENABLED",

@@ -76,6 +76,9 @@ pub const SYMBOL_NAME_BYTES_MAX: usize = 4096;
 pub const PACKED_SYMBOL_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one managed method's code that are decoded for its unwind rows.
 pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are kept of which IL managed code is of; a service of 20,000 methods has 4 MiB.
+/// Further methods have no source lines.
+pub const IL_MAPS_BYTES_MAX: usize = 32 << 20;
 /// Distinct spans of a period that samples can belong to: at one sample a request, of 1,600
 /// requests a second for a minute.
 pub const SPANS_MAX: usize = 100_000;

@@ -98,7 +98,7 @@ const PRODUCT: [Allowed; 13] = [
     },
     Allowed {
         name: "cli",
-        own: &["config", "diagnostics", "model", "profile"],
+        own: &["config", "diagnostics", "metadata", "model", "profile"],
         outside: &[
             ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),
@@ -106,7 +106,7 @@ const PRODUCT: [Allowed; 13] = [
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
-            ("flate2", "debug information that distributions pack"),
+            ("flate2", "debug information that distributions pack, and PDBs inside of assemblies"),
             (
                 "nix",
                 "signals to the child, its exit state; users, file systems and timers for doctor",
