@@ -73,7 +73,7 @@ const WORKLOADS: [Workload; 3] = [
                methods, which begin with Microsoft.CodeAnalysis.",
         long: "10 to 30 s on a machine that does nothing else",
         quick: "10 to 30 s on a machine that does nothing else",
-        command: |rig, _| rig.roslyn_compile_command(Net8),
+        command: |rig, _| rig.roslyn_compile_command(Net8, rig::CLASSES),
         truth: |_| None,
     },
     Workload {

@@ -6,6 +6,7 @@ mod build;
 mod closure;
 mod demo;
 mod interleave;
+mod long;
 mod managed;
 mod product;
 mod setup;
@@ -22,6 +23,8 @@ usage: cargo xtask <task>
 tasks:
   bench [--rounds N] [spans|web]...
            what the profiler costs, as ratios of runs that alternate
+  chaos [--minutes N] [--net VERSION]
+           a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
@@ -33,6 +36,8 @@ tasks:
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
   tidy     check the rules that neither the compiler nor clippy knows
+  whole [--seconds N] [--net VERSION] [TEST]...
+           CPU time of all kinds of programs against the kernel's count, in long runs
 ";
 
 fn main() -> ExitCode {
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("bench") => bench::run(&arguments[1..]),
         Some("build") => build::run(&arguments[1..]),
+        Some("chaos") => long::chaos(&arguments[1..]),
         Some("loom") => interleave::run(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),
+        Some("whole") => long::whole(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

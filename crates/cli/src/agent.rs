@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use diagnostics::machine_name;
 
 /// The agent's file name.
-const LIBRARY: &str = "libcorprof.so";
+pub const LIBRARY: &str = "libcorprof.so";
 /// Environment variable that names the agent.
 const VARIABLE: &str = "CORPROF_AGENT";
 /// Where ELF says which processor it is for, and what this one is.

@@ -39,10 +39,16 @@ fn command() -> clap::Command {
          current folder; with --docker and --k8s in the program's working folder]",
         "CORPROF_OUTPUT_DIR",
     );
+    let (attach_period, attach_out) = (run_period.clone(), run_out.clone());
     Cli::command()
         .mut_subcommand("run", |run| {
             run.mut_arg("upload-period", |arg| arg.help(run_period))
                 .mut_arg("out", |arg| arg.help(run_out))
+        })
+        .mut_subcommand("attach", |attach| {
+            attach
+                .mut_arg("upload-period", |arg| arg.help(attach_period))
+                .mut_arg("out", |arg| arg.help(attach_out))
         })
         .mut_subcommand("env", |env| env.mut_arg("out", |arg| arg.help(env_out)))
 }
@@ -96,6 +102,12 @@ pub enum Command {
     /// Run a program under the profiler; at its end: a table, the files, what it cost
     #[command(long_about = RUN_LONG, after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Profile a process that runs already; then a table, the files, what it cost
+    #[command(long_about = ATTACH_LONG, after_help = ATTACH_EXAMPLES)]
+    Attach(Box<AttachArgs>),
+    /// Speak to the agent in a process: status, start, stop, other settings, detach
+    #[command(long_about = CTL_LONG, after_help = CTL_EXAMPLES)]
+    Ctl(Box<CtlArgs>),
     /// Show where time went, from profile files
     #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
     Top(TopArgs),
@@ -144,16 +156,9 @@ pub struct RunArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
 
-    /// Write the report as JSON instead of tables; without =FILE to report.json beside the
-    /// profiles, with =- to standard output after the program's own
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "")]
-    pub json: Option<OsString>,
-
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
-          value_parser = rows)]
-    pub top: usize,
+    /// How the report is shown.
+    #[command(flatten)]
+    pub report: ReportArgs,
 
     /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
     /// ../lib/corprof from there
@@ -167,6 +172,114 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+const ATTACH_LONG: &str = "\
+Profile a process that runs already, without a restart; then a table, the files, what it cost.
+
+The runtime of the process loads the agent at our request, and lets it go when the time is over or
+at Ctrl-C: no signal handler, timer, thread or file of the agent stays behind. It runs beside
+another profiler (an APM's). If this command is killed, the agent leaves by itself some seconds after
+--for.
+
+It takes the same user as the process, or root. A process in a container gets the agent and a folder
+for profiles in its own temporary folder, and both are taken away again.";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  corprof attach 4711 --for 30s
+  corprof attach 4711 --for 1m --out /tmp/profile --cpu-interval 5ms
+  sudo corprof attach $(pgrep -f MyApp.dll)
+  corprof attach 4711 --for 10s --json=- | jq .";
+
+/// `corprof attach`.
+#[derive(Args, Debug)]
+pub struct AttachArgs {
+    /// The process, as `corprof ps` lists it
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+
+    /// End after this time, such as 30s; until Ctrl-C without it
+    #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
+    pub time_limit: Option<Duration>,
+
+    /// How the report is shown.
+    #[command(flatten)]
+    pub report: ReportArgs,
+
+    /// The agent, libcorprof.so; otherwise as `corprof run`
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+}
+
+const CTL_LONG: &str = "\
+Speak to the agent in a process, by a socket in its temporary folder that only the same user and
+root can open; no port is opened.
+
+  status   whether it profiles, and how
+  start    profile, with other settings if some are given
+  stop     write what there is and don't profile until `start`: nothing of it runs meanwhile
+  set      go on with other settings; a profile is written first
+  detach   stop, and have the runtime let the agent go";
+
+const CTL_EXAMPLES: &str = "\
+Examples:
+  corprof ctl 4711 status
+  corprof ctl 4711 set --cpu-interval 5ms --wall-enabled false
+  corprof ctl 4711 stop";
+
+/// `corprof ctl`.
+#[derive(Args, Debug)]
+pub struct CtlArgs {
+    /// The process
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+
+    /// What to do
+    #[arg(value_enum, value_name = "ACTION")]
+    pub action: CtlAction,
+
+    /// JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+}
+
+/// What an agent can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CtlAction {
+    /// Whether it profiles, and how
+    Status,
+    /// Profile
+    Start,
+    /// Don't profile until `start`
+    Stop,
+    /// Go on with other settings
+    Set,
+    /// Have the runtime let the agent go
+    Detach,
+}
+
+/// How the report of profiling a process is shown.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Write the report as JSON instead of tables; without =FILE to report.json beside the
+    /// profiles, with =- to standard output after the program's own
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    pub json: Option<OsString>,
+
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
+          value_parser = rows)]
+    pub top: usize,
 }
 
 const TOP_LONG: &str = "\
@@ -265,6 +378,10 @@ pub struct EnvArgs {
     /// The `env:` of a container, for Kubernetes
     #[arg(long, group = "form")]
     pub k8s: bool,
+
+    /// Beside another profiler (an APM's), whose variables stay: .NET 6 and later
+    #[arg(long)]
+    pub beside: bool,
 
     /// The agent's path where the program runs [default: the agent that `corprof run` would use;
     /// with --docker and --k8s /opt/corprof/libcorprof.so]
@@ -430,6 +547,13 @@ impl ProfilerOptions {
         !config.cpu_enabled && !config.wall_enabled
     }
 
+    /// Names of variables, and the values given for them.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let pair =
+            |(option, value): &(&'static Opt, String)| (option.var.to_owned(), value.clone());
+        self.given.iter().map(pair).collect()
+    }
+
     /// The value given for a variable.
     pub fn get(&self, var: &str) -> Option<&str> {
         self.given.iter().find(|(option, _)| option.var == var).map(|(_, value)| value.as_str())
@@ -532,7 +656,7 @@ mod tests {
         assert_eq!(args.options.get("CORPROF_WALL_THREADS"), Some("7"));
         assert_eq!(args.options.get("CORPROF_OUTPUT_DIR"), Some("x"));
         assert_eq!(args.command, ["a", "--top", "3"]);
-        assert_eq!(args.top, 20);
+        assert_eq!(args.report.top, 20);
     }
 
     #[test]

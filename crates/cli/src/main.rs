@@ -3,7 +3,9 @@
 
 mod agent;
 mod args;
+mod attach;
 mod child;
+mod control;
 mod demangled;
 mod doctor;
 mod endpoints;
@@ -18,6 +20,7 @@ mod loaded;
 mod missing;
 mod names;
 mod nothing;
+mod outcome;
 mod parts;
 mod plumbing;
 mod ps;
@@ -38,6 +41,8 @@ use failure::Failure;
 fn main() -> ExitCode {
     let result = match args::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Attach(args) => attach::attach(&args),
+        Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),

@@ -53,7 +53,7 @@ impl BlockedReader {
             return Looked::Unreadable;
         };
         let (start, end) = record.stack();
-        let bounds = Bounds { low: sp.max(start), high: end };
+        let bounds = Bounds::of_leaf(sp, start, end);
         self.frames.clear();
         self.window.reset(end);
         // The gate can only be shut when the profiler stops.

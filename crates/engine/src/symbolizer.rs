@@ -177,7 +177,7 @@ impl Symbolizer {
         let leaf = start.exact && self.native.module(ip).is_none();
         let read = if leaf { copy_own(ip, &mut code) } else { 0 };
         let code = code.get(..read).unwrap_or_default();
-        let bounds = Bounds { low: start.registers.sp, high: copy.stack_end };
+        let bounds = Bounds { low: start.registers.sp, high: copy.stack_end, left: None };
         let mut frames = Box::<Frames>::default();
         let mut known = first.to_vec();
         for _ in 0..REWALKS_MAX {

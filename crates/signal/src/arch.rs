@@ -13,6 +13,10 @@ const SYS_TIMER_SETTIME: u64 = 223;
 /// Offset of the general registers in the kernel's `ucontext`: flags, link and the stack's
 /// description come first. Source: `struct ucontext` and `struct sigcontext_64` of the kernel.
 const GREGS_OFFSET: u64 = 40;
+/// Offsets of the description of the alternate stack (`stack_t`): its address and its size. The
+/// flags between them are the kernel's settings, and do not tell whether it is in use.
+const STACK_OFFSET: u64 = 16;
+const STACK_BYTES_OFFSET: u64 = 32;
 const GREG_RBP: u64 = 10;
 const GREG_RAX: u64 = 13;
 const GREG_RSP: u64 = 15;
@@ -96,6 +100,27 @@ pub unsafe fn registers(context: *const c_void) -> Registers {
 pub unsafe fn result_register(context: *const c_void) -> u64 {
     // SAFETY: passed on from the caller.
     unsafe { greg(context, GREG_RAX) }
+}
+
+/// The alternate stack, from and to, if the code that the signal interrupted runs on it.
+///
+/// # Safety
+/// `context` is the third argument of an `SA_SIGINFO` handler.
+///
+/// # Signal safety
+/// Reads memory only.
+#[must_use]
+pub unsafe fn signal_stack(context: *const c_void) -> Option<(u64, u64)> {
+    let word = |offset| (context as u64).wrapping_add(offset) as *const u64;
+    // SAFETY: the kernel wrote a whole ucontext there, with an aligned `stack_t` at that place (the
+    // caller's promise).
+    let start = unsafe { word(STACK_OFFSET).read() };
+    // SAFETY: as above; its third field is a size.
+    let bytes = unsafe { word(STACK_BYTES_OFFSET).read() };
+    // SAFETY: passed on from the caller.
+    let sp = unsafe { greg(context, GREG_RSP) };
+    let end = start.saturating_add(bytes);
+    (sp >= start && sp < end).then_some((start, end))
 }
 
 /// The calling thread's id, as the kernel counts.

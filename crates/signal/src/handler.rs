@@ -206,6 +206,8 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
         tid,
         overruns,
         cpu_clock_ns,
+        // SAFETY: the context is the kernel's own.
+        signal_stack: unsafe { arch::signal_stack(context) },
         #[cfg(feature = "oracle")]
         context,
     };
@@ -218,6 +220,8 @@ struct Origin {
     tid: u32,
     overruns: u32,
     cpu_clock_ns: u64,
+    /// The alternate stack, if the thread is on it.
+    signal_stack: Option<(u64, u64)>,
     #[cfg(feature = "oracle")]
     context: *const c_void,
 }
@@ -264,9 +268,14 @@ fn take_sample(
         SpanContext::default()
     });
     sample.frames.clear();
-    let (stack_start, stack_end) = record.stack();
-    // Only what lies above the stack pointer is certainly mapped and not in use by the handler.
-    let bounds = Bounds { low: registers.sp.max(stack_start), high: stack_end };
+    let own_stack = record.stack();
+    let (stack_start, stack_end) = origin.signal_stack.unwrap_or(own_stack);
+    // Only what lies above the stack pointer is certainly mapped and not in use by the handler; and
+    // the red zone, below which the kernel has just put this signal's frame.
+    let bounds = Bounds {
+        left: origin.signal_stack.map(|_| own_stack),
+        ..Bounds::of_leaf(registers.sp, stack_start, stack_end)
+    };
     // SAFETY: the handler is inside the gate: its caller holds the guard.
     let tables = unsafe { shared.tables() };
     let code = leaf_code(&tables, registers.ip);
@@ -278,7 +287,7 @@ fn take_sample(
     sample.end = walked.end;
     sample.guessed = walked.guess.is_some();
     if let Some(guess) = walked.guess {
-        sample.copy.take(guess, bounds, read_own);
+        sample.copy.take(guess, bounds.around(guess.start.registers.sp), read_own);
     }
     #[cfg(feature = "oracle")]
     // SAFETY: the context is that of the handler that is running.
@@ -297,7 +306,8 @@ fn take_sample(
 #[expect(clippy::unnecessary_wraps, reason = "the walker's reader can fail elsewhere")]
 fn read_own(address: u64) -> Option<u64> {
     // SAFETY: the walker asks only for aligned addresses inside the bounds, which lie between the
-    // interrupted stack pointer and the end of this thread's stack: mapped while it runs.
+    // red zone below the interrupted stack pointer and the end of this thread's stack: mapped while
+    // it runs, since the kernel wrote the signal's frame just below.
     Some(unsafe { (address as *const u64).read() })
 }
 

@@ -26,6 +26,18 @@ pub enum Cfa {
         /// The offset in the 16-byte stub after which `sp` has moved.
         pushed_from: u8,
     },
+    /// `sp + sp_offset`, but the return address is not just below that: it is at `CFA + ip_at`, and
+    /// is that of an instruction which has not been executed. So CoreCLR ties its handler of a
+    /// fault, which runs on the stack of the code that faulted, to that code, beyond its red zone.
+    Faulted {
+        /// Up to the CFA.
+        sp_offset: i32,
+        /// From the CFA to the address, negative.
+        ip_at: i32,
+    },
+    /// `sp`: the return address has been taken off the stack and is in a register, and still just
+    /// below the stack pointer. The C library's `vfork` does so around its system call.
+    Popped,
     /// The kernel's signal frame: all registers are in the `ucontext` that `sp` points to.
     SignalFrame,
     /// An on-stack-replacement method (.NET 7 and later): its own frame lies below the frame of

@@ -68,6 +68,37 @@ pub struct Bounds {
     pub low: u64,
     /// One past the last.
     pub high: u64,
+    /// If this is the alternate stack of a signal handler: the thread's own, from and to, which is
+    /// gone on with at the signal's frame.
+    pub left: Option<(u64, u64)>,
+}
+
+impl Bounds {
+    /// Of a stack from `low` to `high` whose innermost frame has that stack pointer. What lies
+    /// below it is nobody's, but for the red zone: 128 bytes that are a function's although it has
+    /// not moved its stack pointer that far, or no longer has (System V ABI for x86-64, 3.2.2).
+    /// Where a register has just been popped, unwind data still says that it lies there.
+    ///
+    /// # Signal safety
+    /// Computes only.
+    #[must_use]
+    pub fn of_leaf(sp: u64, low: u64, high: u64) -> Self {
+        const RED_ZONE_BYTES: u64 = 128;
+        Self { low: sp.saturating_sub(RED_ZONE_BYTES).max(low), high, left: None }
+    }
+
+    /// Those of the stack that a frame with this stack pointer is on. The red zone of a stack that
+    /// was left is not known to be mapped.
+    ///
+    /// # Signal safety
+    /// Computes only.
+    #[must_use]
+    pub fn around(self, sp: u64) -> Self {
+        match self.left {
+            Some((low, high)) if sp >= low && sp < high => Self { low: sp, high, left: None },
+            _ => self,
+        }
+    }
 }
 
 /// Walks a stack.
@@ -86,7 +117,8 @@ pub fn walk(
     read: impl FnMut(u64) -> Option<u64>,
     frames: &mut Frames,
 ) -> Walked {
-    let mut walker = Walker { tables, bounds, read, guessed: false };
+    let mut walker =
+        Walker { tables, bounds, read, guessed: false, switched: false, popped: false };
     walker.run(start, leaf_code, frames)
 }
 
@@ -96,6 +128,10 @@ struct Walker<'a, R> {
     read: R,
     /// Whether the last caller was found by a guess.
     guessed: bool,
+    /// Whether the last caller is on the stack that was left.
+    switched: bool,
+    /// Whether the last caller's frame begins where its callee, which has left nothing, ends.
+    popped: bool,
 }
 
 impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
@@ -107,7 +143,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             let ip = at.registers.ip;
             let lookup = if at.exact { ip } else { ip.wrapping_sub(1) };
             frames.push(lookup);
-            self.guessed = false;
+            (self.guessed, self.switched, self.popped) = (false, false, false);
             let caller = self.caller(lookup, at.registers, code);
             if self.guessed {
                 let first = Guess { start: at, frames_before, last_before: frames_before };
@@ -115,7 +151,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             }
             let end = match caller {
                 Err(end) => Some(end),
-                Ok(caller) if caller.registers.sp <= at.registers.sp => Some(EndReason::NoProgress),
+                Ok(caller) if !self.is_above(caller, at) => Some(EndReason::NoProgress),
                 Ok(caller) if caller.registers.ip == 0 => Some(EndReason::Root),
                 Ok(caller) => {
                     at = caller;
@@ -132,6 +168,14 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             }
         }
         Walked { end: EndReason::Truncated, guess }
+    }
+
+    /// Whether a caller's frame lies above a frame.
+    fn is_above(&self, caller: Start, at: Start) -> bool {
+        let (above, sp) = (caller.registers.sp, at.registers.sp);
+        // Only the leaf can have nothing left on the stack, or there could be no end of such.
+        let is_emptied = self.popped && at.exact;
+        self.switched || above > sp || (is_emptied && above == sp)
     }
 
     /// The registers in the caller of the frame at `lookup`.
@@ -249,17 +293,25 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
                 let pushed = (at.ip & 15) >= u64::from(pushed_from);
                 at.sp.wrapping_add(if pushed { 16 } else { 8 })
             }
+            Cfa::Faulted { sp_offset, ip_at } => {
+                return self.faulted(at, sp_offset, ip_at, rule.bp);
+            }
+            Cfa::Popped => return self.popped(at),
             Cfa::SignalFrame => return self.interrupted(at),
             Cfa::Osr { tier0_bp_offset } => return self.replaced(at, tier0_bp_offset),
             Cfa::End => return Err(EndReason::Root),
             Cfa::Unsupported => return Err(EndReason::Unsupported),
         };
-        let bp = match rule.bp {
+        let bp = self.saved_bp(rule.bp, cfa, at);
+        self.returned(cfa, bp)
+    }
+
+    fn saved_bp(&mut self, saved: SavedBp, cfa: u64, at: Registers) -> Option<u64> {
+        match saved {
             SavedBp::Same => at.bp,
             SavedBp::AtCfa(offset) => self.load(offset_by(cfa, offset)),
             SavedBp::Unknown => None,
-        };
-        self.returned(cfa, bp)
+        }
     }
 
     /// The caller whose frame begins at `cfa`; its return address lies just below.
@@ -272,7 +324,33 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     fn interrupted(&mut self, at: Registers) -> Result<Start, EndReason> {
         let registers =
             registers_at(at.sp, |place| self.load(place)).ok_or(EndReason::OutsideStack)?;
+        let bounds = self.bounds.around(registers.sp);
+        self.switched = self.bounds.left.is_some() && bounds.left.is_none();
+        self.bounds = bounds;
         Ok(Start { registers, exact: true })
+    }
+
+    /// The frame whose fault is being handled.
+    fn faulted(
+        &mut self,
+        at: Registers,
+        sp_offset: i32,
+        ip_at: i32,
+        saved: SavedBp,
+    ) -> Result<Start, EndReason> {
+        let sp = offset_by(at.sp, sp_offset);
+        let ip = self.load(offset_by(sp, ip_at)).ok_or(EndReason::OutsideStack)?;
+        let bp = self.saved_bp(saved, sp, at);
+        Ok(Start { registers: Registers { ip, sp, bp }, exact: true })
+    }
+
+    /// The caller of a function that has taken its return address off the stack.
+    fn popped(&mut self, at: Registers) -> Result<Start, EndReason> {
+        self.popped = true;
+        let caller = self.returned(at.sp, at.bp)?;
+        // Below the stack pointer may be anything.
+        let is_code = self.is_code(caller.registers.ip.wrapping_sub(1));
+        if is_code { Ok(caller) } else { Err(EndReason::Unsupported) }
     }
 
     /// The caller of an on-stack-replacement method: beyond the frame of the version it replaced.

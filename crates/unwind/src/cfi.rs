@@ -297,17 +297,21 @@ fn rule(section: &Section<'_>, fde: &Fde<'_>, row: &UnwindTableRow<usize>) -> Ru
     if fde.is_signal_trampoline() {
         return Rule { cfa: Cfa::SignalFrame, bp: SavedBp::Unknown };
     }
-    match row.register(X86_64::RA) {
-        Some(RegisterRule::Offset(-8)) => {}
-        // The outermost frame says that its return address does not exist.
-        None | Some(RegisterRule::Undefined) => {
-            return Rule { cfa: Cfa::End, bp: SavedBp::Unknown };
-        }
-        Some(_) => return Rule::UNSUPPORTED,
-    }
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => cfa_register(*register, *offset),
         CfaRule::Expression(expression) => cfa_expression(section, *expression),
+    };
+    let cfa = match (row.register(X86_64::RA), cfa) {
+        (Some(RegisterRule::Offset(-8)), cfa) => cfa,
+        // The outermost frame says that its return address does not exist.
+        (None | Some(RegisterRule::Undefined), _) => {
+            return Rule { cfa: Cfa::End, bp: SavedBp::Unknown };
+        }
+        (Some(RegisterRule::Offset(at)), Some(Cfa::Sp(sp_offset))) => {
+            i32::try_from(at).ok().map(|ip_at| Cfa::Faulted { sp_offset, ip_at })
+        }
+        (Some(RegisterRule::Register(_)), Some(Cfa::Sp(0))) => Some(Cfa::Popped),
+        _ => None,
     };
     match cfa {
         Some(cfa) => Rule { cfa, bp: saved_bp(row) },

@@ -39,11 +39,21 @@ enum Outcome {
     Root,
     Signal,
     Unsupported,
-    Caller { cfa: u64, bp: Option<u64> },
+    /// The return address is in a register.
+    Popped,
+    Caller {
+        cfa: u64,
+        ip: u64,
+        bp: Option<u64>,
+    },
 }
 
 fn by_rule(found: Found, ip: u64) -> Outcome {
     let Found::Rule(Rule { cfa, bp }) = found else { return Outcome::NoRule };
+    let ip_at = match cfa {
+        Cfa::Faulted { ip_at, .. } => ip_at,
+        _ => -8,
+    };
     let cfa = match cfa {
         Cfa::Sp(offset) => SP.wrapping_add_signed(offset.into()),
         Cfa::Bp(offset) | Cfa::BpOrSp { bp_offset: offset, .. } => {
@@ -51,6 +61,8 @@ fn by_rule(found: Found, ip: u64) -> Outcome {
         }
         Cfa::DerefBp(offset) => memory(BP.wrapping_add_signed(offset.into())),
         Cfa::Plt { pushed_from } => SP + 8 + 8 * u64::from(ip & 15 >= u64::from(pushed_from)),
+        Cfa::Faulted { sp_offset, .. } => SP.wrapping_add_signed(sp_offset.into()),
+        Cfa::Popped => return Outcome::Popped,
         Cfa::SignalFrame => return Outcome::Signal,
         Cfa::End => return Outcome::Root,
         _ => return Outcome::Unsupported,
@@ -60,7 +72,7 @@ fn by_rule(found: Found, ip: u64) -> Outcome {
         SavedBp::AtCfa(offset) => Some(memory(cfa.wrapping_add_signed(offset.into()))),
         SavedBp::Unknown => None,
     };
-    Outcome::Caller { cfa, bp }
+    Outcome::Caller { cfa, ip: memory(cfa.wrapping_add_signed(ip_at.into())), bp }
 }
 
 /// The value of an expression, if it needs no registers but those that a walk has.
@@ -93,11 +105,16 @@ fn evaluate(section: &Section<'_>, expression: UnwindExpression<usize>, ip: u64)
 }
 
 fn by_row(section: &Section<'_>, row: &UnwindTableRow<usize>, ip: u64) -> Outcome {
-    match row.register(X86_64::RA) {
+    let by_sp = |wanted: Option<i64>| {
+        matches!(row.cfa(), CfaRule::RegisterAndOffset { register: X86_64::RSP, offset }
+            if wanted.is_none_or(|wanted| *offset == wanted))
+    };
+    let ip_at = match row.register(X86_64::RA) {
         None | Some(RegisterRule::Undefined) => return Outcome::Root,
-        Some(RegisterRule::Offset(-8)) => {}
+        Some(RegisterRule::Offset(at)) if at == -8 || by_sp(None) => at,
+        Some(RegisterRule::Register(_)) if by_sp(Some(0)) => return Outcome::Popped,
         Some(_) => return Outcome::Unsupported,
-    }
+    };
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => {
             Some(SP.wrapping_add_signed(*offset))
@@ -115,7 +132,7 @@ fn by_row(section: &Section<'_>, row: &UnwindTableRow<usize>, ip: u64) -> Outcom
         Some(RegisterRule::Expression(expression)) => evaluate(section, expression, ip).map(memory),
         Some(_) => None,
     };
-    Outcome::Caller { cfa, bp }
+    Outcome::Caller { cfa, ip: memory(cfa.wrapping_add_signed(ip_at)), bp }
 }
 
 struct Oracle<'a> {
@@ -209,9 +226,9 @@ fn every_module_of_this_process() {
             match (ours, theirs) {
                 // Saved where only an expression leads: the walker goes on without.
                 (
-                    Outcome::Caller { cfa, bp: None },
-                    Outcome::Caller { cfa: theirs, bp: Some(_) },
-                ) if cfa == theirs => {
+                    Outcome::Caller { cfa, ip, bp: None },
+                    Outcome::Caller { cfa: their_cfa, ip: their_ip, bp: Some(_) },
+                ) if (cfa, ip) == (their_cfa, their_ip) => {
                     bp_lost += 1;
                 }
                 _ => assert_eq!(ours, theirs, "{} {ip:#x}", fresh.module.name()),

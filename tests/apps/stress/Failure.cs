@@ -25,6 +25,23 @@ static class Failure
         }
     }
 
+    /// <summary>Null references, which the processor raises and the runtime handles.</summary>
+    public static void Fault(Pulse pulse)
+    {
+        string nothing = null;
+        while (pulse.Continues)
+        {
+            try
+            {
+                unwound += nothing.Length;
+            }
+            catch (NullReferenceException)
+            {
+                pulse.Beat();
+            }
+        }
+    }
+
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void Descend(int depth)
     {

@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Threading;
 
 namespace Corprof.TestApps;
 
@@ -23,6 +24,19 @@ static class Memory
                     kept.Dequeue();
             }
             pulse.Beat();
+        }
+    }
+
+    /// <summary>Collections of all kinds, one after the other.</summary>
+    public static void Collect(Pulse pulse)
+    {
+        for (var n = 0; pulse.Continues; n++)
+        {
+            var mode = n % 4 == 3 ? GCCollectionMode.Aggressive : GCCollectionMode.Forced;
+            var generation = mode == GCCollectionMode.Aggressive ? 2 : n % 3;
+            GC.Collect(generation, mode, blocking: true, compacting: n % 2 == 1);
+            pulse.Beat();
+            Thread.Sleep(20);
         }
     }
 }

@@ -6,8 +6,8 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// All that makes a profiler's life hard, at once: --threads N, --seconds N. Ends with code 0, or 3
-/// if a thread does not end.
+/// All that makes a profiler's life hard, at once: --threads N, --seconds N, --library LIBRARY, or
+/// without that not what needs it. Ends with code 0, or 3 if a thread does not end.
 /// </summary>
 static class Stress
 {
@@ -17,7 +17,9 @@ static class Stress
     static readonly (string Name, Action<Pulse> Run)[] Activities =
     {
         ("allocations", Memory.Allocate),
+        ("collections", Memory.Collect),
         ("exceptions", Failure.ThrowDeep),
+        ("faults", Failure.Fault),
         ("short_threads", Churn.StartThreads),
         ("dynamic_methods", Emission.MakeMethods),
         ("library_loads", Native.LoadLibraries),
@@ -25,17 +27,31 @@ static class Stress
         ("socket_echoes", Traffic.Echo),
         ("tasks", Churn.RunTasks),
         ("lock_handovers", Churn.Contend),
+        ("collectible_loads", Collectible.LoadAndUnload),
     };
+
+    static IEnumerable<(string Name, Action<Pulse> Run)> HostileOnes(string library)
+    {
+        var hostile = new Hostile(library);
+        yield return ("stolen_signals", hostile.StealSignals);
+        yield return ("blocked_signals", hostile.BlockSignals);
+        yield return ("forks", hostile.Fork);
+        yield return ("native_threads", hostile.StartThreads);
+        yield return ("library_copies", hostile.LoadCopies);
+    }
 
     static int Main(string[] words)
     {
         var arguments = new Arguments(words);
-        var pulses = Activities.Select(activity => new Pulse(activity.Name)).ToArray();
+        var activities = Activities.ToList();
+        if (arguments.Has("library"))
+            activities.AddRange(HostileOnes(arguments.Text("library")));
+        var pulses = activities.Select(activity => new Pulse(activity.Name)).ToArray();
         var threads = new List<Thread>();
         for (var i = 0; i < arguments.Int("threads", 100); i++)
         {
-            var (name, run) = Activities[i % Activities.Length];
-            var pulse = pulses[i % Activities.Length];
+            var (name, run) = activities[i % activities.Count];
+            var pulse = pulses[i % activities.Count];
             threads.Add(new Thread(() => run(pulse)) { Name = name });
         }
         threads.ForEach(thread => thread.Start());

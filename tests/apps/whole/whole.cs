@@ -7,9 +7,9 @@ using System.Threading;
 namespace Corprof.TestApps;
 
 /// <summary>
-/// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --gc,
-/// --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N). Tells what the
-/// kernel counted for the process, and for each thread by its name.
+/// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --busy,
+/// --gc, --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N), --calls
+/// LIBRARY. Tells what the kernel counted for the process, and for each thread by its name.
 /// </summary>
 static class Whole
 {
@@ -19,8 +19,11 @@ static class Whole
     {
         var arguments = new Arguments(words);
         var seconds = arguments.Double("seconds", 4);
+        var calls = arguments.Has("calls") ? new NativeCalls(arguments.Text("calls")) : null;
         Action<Func<bool>> work =
-            arguments.Has("gc") ? Garbage.Allocate
+            calls != null ? calls.Call
+            : arguments.Has("busy") ? Compute
+            : arguments.Has("gc") ? Garbage.Allocate
             : arguments.Has("jit") ? Compilation.Compile
             : arguments.Has("exceptions") ? Throwing.Throw
             : arguments.Has("rest") ? continues => Thread.Sleep(TimeSpan.FromSeconds(seconds))
@@ -40,7 +43,9 @@ static class Whole
                 : ("burn", arguments.Int("short", 0));
             NativeWork.Run(path, function, seconds, count, truth);
         }
+        calls?.CallOnThread(seconds / 2, truth);
         threads.ForEach(thread => thread.Join());
+        calls?.Tell(truth);
         // Threads that work in the background, such as the JIT's, are to be idle at the end: what
         // is told is then what there was.
         Thread.Sleep(MillisToEnd);
@@ -50,5 +55,11 @@ static class Whole
                 .Add("name", thread.Name)
                 .Add("cpu_ns", Kernel.CpuOf(thread.Id))).ToList();
         truth.Add("threads", all).Add("process_cpu_end_ns", Kernel.ProcessUsage).Tell();
+    }
+
+    static void Compute(Func<bool> continues)
+    {
+        while (continues())
+            Work.Multiply(20_000);
     }
 }

@@ -53,10 +53,17 @@ pub fn add_hook(command: &mut Command) -> Result<()> {
 /// # Errors
 /// Those of both.
 pub fn on_both(test: impl Fn(RuntimeVersion) -> Result<()>) -> Result<()> {
-    let results = [Net8, Net9].map(|version| {
+    on_each([Net8, Net9], test)
+}
+
+pub(crate) fn on_each(
+    versions: impl IntoIterator<Item = RuntimeVersion>,
+    test: impl Fn(RuntimeVersion) -> Result<()>,
+) -> Result<()> {
+    let results = versions.into_iter().map(|version| {
         test(version).with_context(|| format!("on {version}")).map_err(|error| format!("{error:#}"))
     });
-    let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    let errors: Vec<String> = results.filter_map(Result::err).collect();
     anyhow::ensure!(errors.is_empty(), "{}", errors.join("\n\n"));
     Ok(())
 }
@@ -68,9 +75,23 @@ impl Session {
     /// If the agent or the program does not build.
     pub fn new(test: &str, app: &str, version: RuntimeVersion) -> Result<Option<Self>> {
         let name = format!("{test}-net{}", version.major_minor());
-        let Some(command) = Rig::ensure()?.command_or_skip(&name, app, version)? else {
-            return Ok(None);
-        };
+        let command = Rig::ensure()?.command_or_skip(&name, app, version)?;
+        Self::alone(name, command)
+    }
+
+    /// The C# compiler at work on so many classes, under the agent; else as [`new`](Self::new).
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn compiling(test: &str, classes: u32, version: RuntimeVersion) -> Result<Option<Self>> {
+        let name = format!("{test}-net{}", version.major_minor());
+        let rig = Rig::ensure()?;
+        let command = rig.or_skip(&name, rig.roslyn_compile_command(version, classes))?;
+        Self::alone(name, command)
+    }
+
+    fn alone(name: String, command: Option<Command>) -> Result<Option<Self>> {
+        let Some(command) = command else { return Ok(None) };
         // Before the lock: others may measure while this builds.
         built()?;
         Self::make(name, command, Arc::new(Alone::take()?)).map(Some)
@@ -123,6 +144,15 @@ impl Session {
     #[must_use]
     pub fn set(mut self, variable: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(variable, value);
+        self
+    }
+
+    /// Without the agent: it is to be attached.
+    #[must_use]
+    pub fn without_agent(mut self) -> Self {
+        for (name, _) in config::agent_variables("") {
+            self.command.env_remove(name);
+        }
         self
     }
 

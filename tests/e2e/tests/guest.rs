@@ -1,11 +1,12 @@
 //! The agent is a guest: no system call of the program ends early because of it, short lives are
 //! accounted for, and a program that does everything at once lives on.
 
-use std::collections::BTreeSet;
+use std::fs;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use e2e::{Run, Session, on_both};
+use e2e::{Checks, Form, Run, Session, on_both};
 use model::Loss;
 use rig::{Net8, Net9};
 
@@ -88,28 +89,88 @@ fn short_threads_are_accounted_for() -> Result<()> {
     })
 }
 
-/// All threads of the process are in the profile, or were seen from outside: the garbage
-/// collector's and our own. Their CPU time is the process's.
+/// 100 threads of all kinds, and a library that takes the profiler's signal, blocks it, forks and
+/// is mapped anew all the time. `cargo xtask chaos` does it for longer.
 #[test]
 fn everything_at_once() -> Result<()> {
-    on_both(|version| {
+    let library = e2e::library("chaos")?;
+    let form = Form::asked()?;
+    form.on_versions(|version| {
         let Some(session) = Session::new("stress", "stress", version)? else { return Ok(()) };
+        let seconds = form.seconds(60);
+        let mut sizes = Sizes::default();
         let run = session
-            .args(["--threads", "100", "--seconds", "30"])
+            .args(["--threads", "100", "--seconds", &seconds.to_string(), "--library"])
+            .args([&library])
             .set("CORPROF_CPU_INTERVAL", "1ms")
             .set("CORPROF_WALL_INTERVAL", "1ms")
             .set("CORPROF_UPLOAD_PERIOD", "10s")
-            .run()?;
+            .limit(Duration::from_secs(seconds + 240))
+            .run_watched(|pid| sizes.look(pid))?;
         let mut checks = run.checks();
         checks.that(run.number("hung")? == 0, "threads hang");
-        let sampled: BTreeSet<u32> = run.view.rows.iter().map(|row| row.tid).collect();
-        let others = run.tasks.cpu_ns.iter().filter(|(tid, _)| !sampled.contains(tid));
-        let others_ns: u64 = others.map(|(_, cpu_ns)| cpu_ns).sum();
-        let all_ns = run.view.total().cpu_ns + others_ns;
-        checks.within("CPU of all threads", all_ns, run.report.process_cpu_ns, 0.05);
+        for activity in ["stolen_signals", "blocked_signals", "forks", "collectible_loads"] {
+            let times = run.number(activity)?;
+            checks.that(times > 0, format!("{activity}: {times}"));
+        }
+        let expected = run.report.process_cpu_ns.saturating_sub(run.report.own_cpu_ns);
+        checks.within("CPU of the process", run.view.total().cpu_ns, expected, 0.01);
         checks.roots(0.99);
+        // The thieves took the signal, and gave it back: there are samples to the end.
+        let last = run.profiles.iter().rev().find_map(|(_, profile)| profile.report.as_ref());
+        let samples = last.map_or(0, |report| report.cpu_samples);
+        checks.that(samples > 0, "no samples in the last profile");
+        let own: Vec<u64> = run
+            .profiles
+            .iter()
+            .filter_map(|(_, profile)| Some(profile.report.as_ref()?.own_memory_bytes))
+            .collect();
+        flat("the agent's memory", &own, OWN_GROWTH, &mut checks);
+        flat("the process's memory", &sizes.resident, PROCESS_GROWTH, &mut checks);
         checks.done()
     })
+}
+
+/// How much the agent's memory may grow from the middle third of a run to its last, in bytes.
+const OWN_GROWTH: u64 = 1 << 20;
+/// The same of the whole process, which collects garbage when it sees fit.
+const PROCESS_GROWTH: u64 = 48 << 20;
+
+/// How much memory a process has, as it runs.
+#[derive(Default)]
+struct Sizes {
+    /// Bytes, each second.
+    resident: Vec<u64>,
+    next: Option<Instant>,
+}
+
+impl Sizes {
+    fn look(&mut self, pid: u32) {
+        const PAGE_BYTES: u64 = 4096;
+        let now = Instant::now();
+        if self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next = Some(now + Duration::from_secs(1));
+        let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        self.resident.extend(pages.map(|pages| pages * PAGE_BYTES));
+    }
+}
+
+/// The last third of the sizes is not above the middle third, but for so much: medians of both,
+/// since single ones are what a collection has just left or has not collected yet.
+fn flat(what: &str, sizes: &[u64], growth: u64, checks: &mut Checks<'_>) {
+    let third = sizes.len() / 3;
+    checks.that(third >= 2, format!("{what}: only {} sizes", sizes.len()));
+    let median = |part: &[u64]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    };
+    let part = |n: usize| median(sizes.get(n * third..(n + 1) * third).unwrap_or_default());
+    let (middle, last) = (part(1), part(2));
+    checks.between(what, last, 1, middle + growth);
 }
 
 /// The processor raises a null reference, the runtime handles that on a stack of 16 KiB, and ours
@@ -129,6 +190,8 @@ fn signals_within_the_runtimes_own() -> Result<()> {
         let samples = run.view.of(|row| row.thread == "faults").count;
         checks.that(samples > 1_000, format!("{samples} samples"));
         checks.that(run.report.losses.get(Loss::NoTimer) == 0, "threads without a timer");
+        // From the runtime's handler, on whichever stack, to the code that faulted.
+        checks.roots(0.995);
         checks.done()
     })
 }

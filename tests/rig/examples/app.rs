@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     let version = version.with_context(|| format!("no version {net}"))?;
     let rig = Rig::ensure()?;
     let mut command = match name.as_str() {
-        "roslyn" => rig.roslyn_compile_command(version)?,
+        "roslyn" => rig.roslyn_compile_command(version, rig::CLASSES)?,
         name => rig.app(name)?.command(version)?,
     };
     command.args(arguments);

@@ -52,3 +52,4 @@ pub use runtime::{
     RuntimeVersion::{self, Net8, Net9, Net10, Net31},
 };
 pub use unavailable::Unavailable;
+pub use workload::CLASSES;

@@ -1,6 +1,7 @@
 //! The outcome of a program: its exit, its output, and the truth that it measured about itself.
 
 use std::fmt;
+use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -19,6 +20,9 @@ pub struct Outcome {
     pub pid: u32,
     /// How it ended.
     pub status: ExitStatus,
+    /// The CPU time of its whole life, all threads, as the kernel tells it to the parent; in units
+    /// of 10 ms. 0 where there is no `/proc`.
+    pub cpu: Duration,
     /// All of its standard output.
     pub stdout: String,
     /// All of its standard error.
@@ -77,7 +81,7 @@ pub fn run_watched(
     let status = wait(&mut child, limit, || watch(pid));
     let (stdout, stderr) = (text(stdout), text(stderr));
     match status? {
-        Some(status) => Ok(Outcome { pid, status, stdout, stderr }),
+        Some((status, cpu)) => Ok(Outcome { pid, status, cpu, stdout, stderr }),
         None => {
             let what = format!("{command:?} still ran and was killed; {stdout}{stderr}");
             Err(anyhow::Error::new(Overdue { limit }).context(what))
@@ -86,11 +90,19 @@ pub fn run_watched(
 }
 
 /// `None` if the time was over and the program had to be killed.
-fn wait(child: &mut Child, limit: Duration, mut watch: impl FnMut()) -> Result<Option<ExitStatus>> {
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    mut watch: impl FnMut(),
+) -> Result<Option<(ExitStatus, Duration)>> {
     let begin = Instant::now();
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        // Asked for its status it would be gone, with what it has used: hence first this.
+        let ended = ended(child.id());
+        if let Some(cpu) = ended
+            && let Some(status) = child.try_wait()?
+        {
+            return Ok(Some((status, cpu)));
         }
         if begin.elapsed() > limit {
             child.kill()?;
@@ -100,6 +112,22 @@ fn wait(child: &mut Child, limit: Duration, mut watch: impl FnMut()) -> Result<O
         watch();
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What a process has used that has ended; `None` while it runs.
+fn ended(pid: u32) -> Option<Duration> {
+    /// The unit of `stat`, whatever the kernel's own tick is.
+    const TICK_MILLIS: u64 = 10;
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return Some(Duration::ZERO);
+    };
+    // The name may hold anything, the last parenthesis is its end; then come the state, ten
+    // numbers, and the ticks for user and system.
+    let mut words = stat.rsplit_once(") ")?.1.split(' ');
+    let state = words.next()?;
+    let mut ticks = words.skip(10).map(str::parse::<u64>);
+    let (user, system) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
+    (state == "Z").then(|| Duration::from_millis((user + system) * TICK_MILLIS))
 }
 
 fn collect(mut source: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
@@ -138,6 +166,16 @@ mod tests {
     fn a_program_without_truth_is_an_error_that_shows_its_output() {
         let outcome = shell("echo oops >&2", Duration::from_secs(10)).unwrap();
         assert!(outcome.truth().unwrap_err().to_string().contains("oops"));
+    }
+
+    #[test]
+    fn what_it_has_used_is_told() {
+        // Some loops, and then nothing: it is not the time that counts.
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 0.05";
+        let outcome = shell(script, Duration::from_secs(60)).unwrap();
+        assert!(outcome.cpu >= Duration::from_millis(20), "{outcome:?}");
+        let idle = shell("sleep 0.2", Duration::from_secs(60)).unwrap();
+        assert!(idle.cpu < Duration::from_millis(100), "{idle:?}");
     }
 
     #[test]

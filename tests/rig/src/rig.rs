@@ -138,9 +138,16 @@ impl Rig {
         app: &str,
         version: RuntimeVersion,
     ) -> Result<Option<Command>> {
-        let result = self.app(app)?.command(version);
+        self.or_skip(test, self.app(app)?.command(version))
+    }
+
+    /// A result; `None` if what it needs is unavailable, and then the test is skipped, loudly.
+    ///
+    /// # Errors
+    /// The others that are in it.
+    pub fn or_skip<T>(&self, test: &str, result: Result<T>) -> Result<Option<T>> {
         match result {
-            Ok(command) => Ok(Some(command)),
+            Ok(value) => Ok(Some(value)),
             Err(error) => match error.downcast_ref::<Unavailable>() {
                 Some(unavailable) => {
                     self.skip(test, unavailable);
@@ -169,13 +176,14 @@ impl Rig {
         assemblies.iter().map(|assembly| managed::copy(assembly, folder)).collect()
     }
 
-    /// A real workload: Roslyn compiles 1,500 generated classes, with some 25,000 methods jitted.
+    /// A real workload: Roslyn compiles so many generated classes; with 1,500, some 25,000 methods
+    /// are jitted.
     ///
     /// # Errors
     /// If the runtime ([`Unavailable`] in the chain) or the compiler cannot be had.
-    pub fn roslyn_compile_command(&self, version: RuntimeVersion) -> Result<Command> {
+    pub fn roslyn_compile_command(&self, version: RuntimeVersion, classes: u32) -> Result<Command> {
         let toolchain = self.toolchain()?;
-        let sources = workload::generated_classes(&self.layout)?;
+        let sources = workload::generated_classes(&self.layout, classes)?;
         let options = toolchain.response_file(&sources, None, &CompileOptions::default())?;
         let compiler = toolchain.compiler_program()?;
         let mut command = self.runtime(version)?.command(&compiler, Frameworks::NetCore)?;

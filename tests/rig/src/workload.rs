@@ -9,18 +9,18 @@ use anyhow::Result;
 use crate::layout::{self, Layout};
 
 /// Enough that compiling them runs a second or more past the compiler's own start-up.
-const CLASSES: u32 = 1_500;
+pub const CLASSES: u32 = 1_500;
 
 /// Writes the source file, unless it is there.
-pub(crate) fn generated_classes(layout: &Layout) -> Result<Vec<PathBuf>> {
+pub(crate) fn generated_classes(layout: &Layout, classes: u32) -> Result<Vec<PathBuf>> {
     let dir = layout.root().join("workload");
-    let path = dir.join("classes.cs");
-    let source = source(CLASSES);
+    let path = dir.join(format!("classes-{classes}.cs"));
+    let source = source(classes);
     if fs::read_to_string(&path).is_ok_and(|present| present == source) {
         return Ok(vec![path]);
     }
     fs::create_dir_all(&dir)?;
-    let new = dir.join(format!("classes.{}", layout::unique()));
+    let new = dir.join(format!("classes-{classes}.{}", layout::unique()));
     fs::write(&new, source)?;
     fs::rename(&new, &path)?;
     Ok(vec![path])

@@ -13,10 +13,13 @@ const NOBODY: u32 = 5_000_000;
 /// Longer than anything takes, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn registry(records: usize) -> Registry {
+fn sampler() -> CpuSampler {
     let log = Log::new(LogLevel::Off, None);
-    let cpu = CpuSampler::new(Some(Sampler::Scan), Duration::from_millis(10), 0, log);
-    Registry::new(shared(records, 2), Arc::default(), cpu)
+    CpuSampler::new(Some(Sampler::Scan), Duration::from_millis(10), 0, log)
+}
+
+fn registry(records: usize) -> Registry {
+    Registry::new(shared(records, 2), Arc::default(), sampler())
 }
 
 /// Calls on threads: by number of the runtime's thread, of the system's.
@@ -36,7 +39,9 @@ fn call(registry: &Registry, call: Call) {
         Assigned(id, tid) => registry.assigned(ManagedId(id), NOBODY + tid),
         Named(id, name) => registry.named(ManagedId(id), name.to_owned()),
         Destroyed(id) => registry.destroyed(ManagedId(id)),
-        Stop => registry.stop(),
+        Stop => {
+            registry.stop();
+        }
     }
 }
 
@@ -124,7 +129,14 @@ fn nothing_is_tracked_after_the_stop() {
         call(&registry, one);
     }
     assert_eq!(heard(&registry), (vec![], vec![]));
-    assert_eq!(registry.lock().entries.len(), 2, "2 and 3 were there before, 1 is gone");
+    // Names are told only once, so they are noted for when it goes on.
+    assert_eq!(registry.lock().entries.len(), 3, "2 and 3 were there before, 5 has a name");
+    registry.resume(sampler());
+    call(&registry, Assigned(5, 9));
+    assert_eq!(heard(&registry).0, ["0.2 is 9", "0.2 named b"]);
+    call(&registry, Stop);
+    registry.forget();
+    assert_eq!(registry.lock().entries.len(), 0);
 }
 
 #[test]
@@ -249,9 +261,7 @@ fn native(tid: u32, class: ThreadClass) -> Native {
 
 /// A registry that knows which threads have records.
 fn native_registry() -> Registry {
-    let log = Log::new(LogLevel::Off, None);
-    let cpu = CpuSampler::new(Some(Sampler::Scan), Duration::from_millis(10), 0, log);
-    Registry::new(crate::fake::shared_with_tids(4, 2), Arc::default(), cpu)
+    Registry::new(crate::fake::shared_with_tids(4, 2), Arc::default(), sampler())
 }
 
 #[test]

@@ -94,6 +94,8 @@ struct Given<'a> {
     stack: &'a [u64],
     start: Start,
     leaf_code: &'a [u8],
+    /// The thread's own stack, if this is another.
+    left: Option<(u64, u64)>,
 }
 
 const GIVEN: Given<'_> = Given {
@@ -103,6 +105,7 @@ const GIVEN: Given<'_> = Given {
     stack: &[],
     start: at(0, STACK, None),
     leaf_code: &[],
+    left: None,
 };
 
 const fn at(ip: u64, sp: u64, bp: Option<u64>) -> Start {
@@ -120,7 +123,8 @@ fn run(given: Given<'_>) -> Walk {
     let native = Owned::new(native(0), given.native);
     let managed = Owned::new(managed(0), given.managed);
     let tables = Tables { native: native.view(), managed: managed.view(), hijack: given.hijack };
-    let bounds = Bounds { low: STACK, high: word(given.stack.len() as u64) };
+    let high = word(given.stack.len() as u64);
+    let bounds = Bounds { low: STACK, high, left: given.left };
     let mut frames = Frames::default();
     let read = |address: u64| {
         assert!(address >= bounds.low && address + 8 <= bounds.high, "read at {address:#x}");
@@ -201,6 +205,31 @@ fn stack_pointers_alone() {
         &[native(0), native(1)],
         EndReason::NoFramePointer,
         Some(1),
+    );
+}
+
+/// A frame pointer that has just been popped: the unwind data still has it where it was, below the
+/// stack pointer.
+#[test]
+fn the_red_zone_is_the_leafs() {
+    let stack = [word(3), managed(0), 0, 0, managed(1)];
+    let given = Given {
+        native: &[rule(Cfa::Sp(8), SavedBp::AtCfa(-16))],
+        managed: &[FRAMED, END],
+        stack: &stack,
+        start: at(native(0), word(1), Some(word(3))),
+        ..GIVEN
+    };
+    check(given, &[native(0), managed(0), managed(1)], EndReason::Root, None);
+    let bounds = |sp| {
+        let Bounds { low, high, .. } = Bounds::of_leaf(sp, 1000, 5000);
+        (low, high)
+    };
+    assert_eq!(bounds(4000), (3872, 5000));
+    // On another stack, or at the end of this one.
+    assert_eq!(
+        [bounds(16), bounds(1100), bounds(9000)],
+        [(1000, 5000), (1000, 5000), (8872, 5000)]
     );
 }
 
@@ -328,6 +357,67 @@ fn signal_frames() {
     assert_eq!(frames, [native(0), managed(0), managed(1) - 1]);
     assert_eq!((walked.end, walked.guess), (EndReason::Root, None));
     check(Given { stack: &stack[..20], ..given }, &[native(0)], EndReason::OutsideStack, None);
+}
+
+/// The runtime's handler of a fault is on a stack of its own, which lies above or below.
+#[test]
+fn a_signal_stack_is_left_for_the_threads() {
+    let signal = rule(Cfa::SignalFrame, SavedBp::Unknown);
+    // The first words of the signal's frame and of the thread's stack; one lies after the other.
+    for (frame, own) in [(3, 46), (8, 2)] {
+        let mut stack = [0; 52];
+        let interrupted = [(10, word(own + 2)), (15, word(own)), (16, managed(0))];
+        for (register, value) in interrupted {
+            stack[frame as usize + 5 + register] = value;
+        }
+        stack[own as usize + 3] = managed(1);
+        let given = Given {
+            native: &[signal],
+            managed: &[FRAMED, END],
+            stack: &stack,
+            start: at(native(0), word(frame), None),
+            left: Some((word(own - 1), word(own + 5))),
+            ..GIVEN
+        };
+        let Walk { walked, frames, .. } = run(given);
+        assert_eq!(frames, [native(0), managed(0), managed(1) - 1], "at {frame}");
+        assert_eq!((walked.end, walked.guess), (EndReason::Root, None));
+    }
+}
+
+/// CoreCLR's frame between a fault and its handler: the address is beyond the red zone, and exact.
+#[test]
+fn faults() {
+    let faulted = rule(Cfa::Faulted { sp_offset: 32, ip_at: -24 }, SavedBp::AtCfa(-32));
+    let stack = [word(5), managed(0), 7, 7, 0, 0, managed(1), 0];
+    let given = Given {
+        native: &[faulted],
+        managed: &[FRAMED, END],
+        stack: &stack,
+        start: at(native(0), word(0), None),
+        ..GIVEN
+    };
+    let Walk { walked, frames, .. } = run(given);
+    assert_eq!(frames, [native(0), managed(0), managed(1) - 1]);
+    assert_eq!((walked.end, walked.guess), (EndReason::Root, None));
+    check(Given { stack: &stack[..1], ..given }, &[native(0)], EndReason::OutsideStack, None);
+}
+
+/// `vfork` waits for its child with its return address in a register.
+#[test]
+fn a_popped_return_address() {
+    let given = Given {
+        native: &[rule(Cfa::Popped, SavedBp::Same), frameless(16), END],
+        stack: &[native(1), 0, native(2), 0],
+        start: at(native(0), word(1), None),
+        ..GIVEN
+    };
+    check(given, &[native(0), native(1), native(2)], EndReason::Root, None);
+    let other = Given { stack: &[7, 0, native(2), 0], ..given };
+    check(other, &[native(0)], EndReason::Unsupported, None);
+    // Only a leaf can be there.
+    let caller = Start { exact: false, ..given.start };
+    check(Given { start: caller, ..given }, &[native(0)], EndReason::NoProgress, None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn offset(random: &mut Random) -> i32 {
 }
 
 fn any_rule(random: &mut Random) -> Option<Rule> {
-    let cfa = match random.below(12) {
+    let cfa = match random.below(14) {
         0 => Cfa::Bp(offset(random)),
         1 => Cfa::BpOrSp { bp_offset: offset(random), sp_offset: offset(random) },
         2 => Cfa::DerefBp(offset(random)),
@@ -22,6 +22,8 @@ fn any_rule(random: &mut Random) -> Option<Rule> {
         6 => Cfa::End,
         7 => Cfa::Unsupported,
         8 => return None,
+        9 => Cfa::Faulted { sp_offset: offset(random), ip_at: offset(random) },
+        10 => Cfa::Popped,
         _ => Cfa::Sp(offset(random)),
     };
     let bp = match random.below(3) {
@@ -63,11 +65,12 @@ fn whatever_the_tables_and_the_memory_say_a_walk_ends_inside() {
             stack: &stack,
             start: Start { exact: random.below(2) == 0, ..at(ip, sp, bp) },
             leaf_code: &code[..random.below(8) as usize],
+            left: (random.below(4) == 0).then(|| (word(random.below(WORDS)), word(WORDS))),
         };
         let walk = run(given);
         assert!((1..=STEPS_MAX as usize).contains(&walk.pushed));
-        // Each frame takes a word at least.
-        assert!(walk.pushed as u64 <= WORDS + 2, "{}", walk.pushed);
+        // Each frame takes a word at least, but for interrupted ones; and there may be two stacks.
+        assert!(walk.pushed as u64 <= 4 * WORDS, "{}", walk.pushed);
         let guess = walk.walked.guess;
         assert!(guess.is_none_or(|guess| (guess.frames_before as usize) < walk.pushed));
         if !ends.contains(&walk.walked.end) {
