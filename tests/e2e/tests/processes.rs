@@ -177,7 +177,7 @@ fn why_a_process_cannot_be_profiled_is_said() -> Result<()> {
             // Named, and not there: .NET runs without it.
             &[("CORECLR_ENABLE_PROFILING", "1"), ("CORECLR_PROFILER", other)],
             "",
-            &["prevents other-profiler"],
+            &["note other-profiler"],
         ),
         (&[("CORPROF_WALL_INTERVAL", "soon")], "", &["degrades settings"]),
     ] {
