@@ -90,6 +90,7 @@ const PRODUCT: [Allowed; 13] = [
     },
     Allowed {
         name: "diagnostics",
+        own_in_tests: &["testing"],
         outside: &[
             ("nix", "sockets that can be connected to without waiting"),
             ("object", "what a library needs: processor, C library"),
