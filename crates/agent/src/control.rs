@@ -2,15 +2,14 @@
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use config::control::{Answer, Command, MESSAGE_BYTES_MAX, Request, answer_to_text, socket_name};
+use config::control::{Answer, Command, Request, answer_to_text, socket_name};
 use config::duration_to_text;
 use engine::Log;
-use sys::control_socket::{ControlSocket, read_text, write_text};
+use sys::control_socket::{ControlSocket, Visitor, read_text, write_text};
 use sys::proc::Stat;
 
 use crate::session::Session;
@@ -131,8 +130,8 @@ enum Next {
     Gone,
 }
 
-fn answer(session: &'static Session, socket: &ControlSocket, mut stream: UnixStream) -> Next {
-    let text = match read_text(&mut stream, MESSAGE_BYTES_MAX, PATIENCE) {
+fn answer(session: &'static Session, socket: &ControlSocket, mut stream: Visitor) -> Next {
+    let text = match read_text(&mut stream, PATIENCE) {
         Ok(text) => text,
         Err(_) => return Next::Listen,
     };

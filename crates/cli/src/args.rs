@@ -184,8 +184,8 @@ Profile a process that runs already, without a restart; then a table, the files,
 
 The runtime of the process loads the agent at our request, and lets it go when the time is over or
 at Ctrl-C: no signal handler, timer, thread or file of the agent stays behind. It runs beside
-another profiler (an APM's). If this command is killed, the agent leaves by itself some seconds after
---for.
+another profiler (an APM's). If this command is killed, the agent leaves by itself some seconds
+after --for.
 
 It takes the same user as the process, or root. A process in a container gets the agent and a folder
 for profiles in its own temporary folder, and both are taken away again.";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use config::control::{Command, MESSAGE_BYTES_MAX, Request, answer_from_text, socket_name};
+use config::control::{Command, Request, answer_from_text, socket_name};
 use diagnostics::Process;
 use serde_json::{Map, Value};
 
@@ -17,6 +17,8 @@ use crate::failure::{Failure, USAGE};
 
 /// Longer than an agent needs to write its last profile and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of an answer; it has some lines.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Names and values.
 type Pairs = Vec<(String, String)>;
@@ -76,7 +78,7 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
         }
         Err(_) => bail!(
             "process {pid} has no agent that listens ({} is not there): start it with `corprof \
-             run`, or attach with `corprof attach {pid}`; CORPROF_CONTROL=false makes an agent deaf",
+             run`, or attach with `corprof attach {pid}`; CORPROF_CONTROL=false makes agents deaf",
             path.display()
         ),
     }
@@ -108,9 +110,8 @@ pub fn ask(socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
     stream.write_all(request.to_text().as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
-    let limit = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
     stream
-        .take(limit)
+        .take(ANSWER_BYTES_MAX)
         .read_to_string(&mut text)
         .with_context(|| format!("the agent at {shown} doesn't answer"))?;
     answer_from_text(&text).map_err(|why| anyhow::anyhow!("the agent says: {why}"))

@@ -13,6 +13,7 @@ mod info;
 #[cfg(feature = "oracle")]
 pub mod snapshot;
 mod suspension;
+mod threads;
 
 pub use callback::Events;
 pub use com::{Guid, HResult};

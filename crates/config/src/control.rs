@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use crate::duration::{duration_from_text, duration_to_text};
 
-/// Bytes that a request or an answer has at most.
-pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
-
 /// The name of a process's control socket, in its temporary folder (`TMPDIR`, or `/tmp`). The pid
 /// is that of its own namespace; `start_ticks` is when it began, by the kernel's count, so that
 /// what a process of the same pid left behind is not mistaken for it.

@@ -8,9 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::limits::{
-    NATIVE_LAG_NS_MAX, THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX, THREADS_MAX,
-};
+use model::limits::{NATIVE_LAG_NS_MAX, THREAD_NAME_BYTES_MAX, THREAD_START_CPU_NS_MAX};
 use model::{Loss, ThreadClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::context::Context;
@@ -24,6 +22,12 @@ use sys::{alternate_stack, clock, disposition, thread};
 use crate::balance::Balance;
 use crate::cpu::{CpuSampler, Watch};
 use crate::event::{Event, Inbox};
+
+mod charges;
+mod homes;
+
+use charges::Beginning;
+use homes::Home;
 
 /// The runtime's number for a managed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,53 +131,7 @@ impl Life {
     }
 }
 
-/// The record of a thread that is not tracked while the profiler is stopped, but whose tracer
-/// writes to it all the time: the thread gets the same one again.
-#[derive(Clone, Copy, Debug)]
-struct Home {
-    index: u32,
-    /// When its thread began, in the kernel's ticks since boot.
-    start_ticks: u64,
-}
-
-/// All clocks at the beginning.
-struct Beginning {
-    /// By the kernel's ids.
-    clocks: FxHashMap<u32, u64>,
-    process_ns: u64,
-}
-
-impl Beginning {
-    /// The clocks can't be read at one instant. What threads use between the first and the last
-    /// reading is an error of the sums, so of some tries the quickest counts: on a busy machine
-    /// this thread may lose its processor in the middle of one.
-    fn now() -> Self {
-        const TRIES: usize = 5;
-        const ENOUGH_NS: u64 = 200_000;
-        let mut best = Self::read();
-        for _ in 1..TRIES {
-            if best.1 <= ENOUGH_NS {
-                break;
-            }
-            let next = Self::read();
-            if next.1 < best.1 {
-                best = next;
-            }
-        }
-        best.0
-    }
-
-    /// The clocks, and how much the process used meanwhile.
-    fn read() -> (Self, u64) {
-        let ids = thread_ids().unwrap_or_default();
-        let before_ns = clock::process_cpu_ns();
-        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
-        let clocks = ids.into_iter().filter_map(clock).collect();
-        let process_ns = clock::process_cpu_ns();
-        (Self { clocks, process_ns }, process_ns.saturating_sub(before_ns))
-    }
-}
-
+/// All that is known, under one lock.
 struct Threads {
     cpu: Arc<CpuSampler>,
     entries: FxHashMap<Id, Entry>,
@@ -266,8 +224,8 @@ impl Registry {
     }
 
     /// Begins to count: what threads have used before now is none of the profile's. With `natives`,
-    /// threads that the runtime doesn't tell of are tracked, too. Returns the process's CPU clock at
-    /// that instant, in nanoseconds.
+    /// threads that the runtime doesn't tell of are tracked, too. Returns the process's CPU clock
+    /// at that instant, in nanoseconds.
     pub fn begin(&self, natives: bool) -> u64 {
         let mut threads = self.lock();
         let Beginning { clocks, process_ns } = Beginning::now();
@@ -476,62 +434,6 @@ impl Registry {
         threads.note_charged(tid, cpu_ns);
     }
 
-    /// Charges CPU time that no sample will carry: of threads that give none, and of those that
-    /// were over before anybody saw them.
-    pub fn settle(&self) {
-        // In this order, see the balance.
-        let process_ns = clock::process_cpu_ns();
-        let ids = thread_ids().unwrap_or_default();
-        let mut threads = self.lock();
-        if threads.stopped {
-            // Nobody is tracked any more: what the program still does is nobody's.
-            return self.charge_unseen(&mut threads, process_ns, &[]);
-        }
-        self.charge_lagging(&threads);
-        self.charge_unseen(&mut threads, process_ns, &ids);
-    }
-
-    fn charge_lagging(&self, threads: &Threads) {
-        for tid in threads.natives.keys() {
-            let entry = threads.entries.get(&Id::Native(*tid));
-            let Some(tracked) = entry.and_then(|entry| entry.tracked.as_ref()) else { continue };
-            let record = self.shared.records.get(tracked.thread.index as usize);
-            let (Some(record), Some(now_ns)) = (record, clock::thread_cpu_ns(*tid)) else {
-                continue;
-            };
-            if now_ns.saturating_sub(record.cpu_seen_ns()) > NATIVE_LAG_NS_MAX {
-                let cpu_ns = record.take_cpu_ns(now_ns);
-                self.inbox.post(Event::Unsampled { thread: Some(tracked.thread), cpu_ns });
-            }
-        }
-    }
-
-    fn charge_unseen(&self, threads: &mut Threads, process_ns: u64, ids: &[u32]) {
-        let Some(mut balance) = threads.balance else { return };
-        let Some(own) = thread::spawned_ids() else { return };
-        let used = |tracked: &Tracked| {
-            let record = self.shared.records.get(tracked.thread.index as usize);
-            let seen_ns = record.map_or(0, signal::record::Record::cpu_seen_ns);
-            // As it is done when it ends.
-            let cpu_ns = clock::thread_cpu_ns(tracked.tid).filter(|now| *now >= seen_ns);
-            cpu_ns.unwrap_or(seen_ns).saturating_sub(tracked.from_ns)
-        };
-        let tracked = threads.entries.values().filter_map(|entry| entry.tracked.as_ref());
-        let tracked_ns = tracked.map(used).fold(0, u64::saturating_add);
-        let other = |tid: &&u32| !own.contains(tid) && !self.is_tracked(**tid);
-        let others = ids.iter().filter(other).filter_map(|tid| {
-            let cpu_ns = clock::thread_cpu_ns(*tid)?;
-            let from_ns = threads.charged.get(tid).filter(|from| **from <= cpu_ns);
-            Some(cpu_ns.saturating_sub(from_ns.copied().unwrap_or(0)))
-        });
-        let living_ns = others.fold(tracked_ns, u64::saturating_add);
-        let owed_ns = balance.owed_ns(process_ns, thread::spawned_cpu_ns(), living_ns);
-        threads.balance = Some(balance);
-        if owed_ns > 0 {
-            self.inbox.post(Event::Unsampled { thread: None, cpu_ns: owed_ns });
-        }
-    }
-
     /// Has a running thread sampled at the next tick of the kernel, if it has a timer: somebody
     /// wants to know where it is. It interrupts no system call, since timers expire only while it
     /// runs.
@@ -580,8 +482,8 @@ impl Registry {
     }
 
     /// Ends the tracking of all threads: after it, no signal is made and the last CPU time of each
-    /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the process's
-    /// CPU clock at that instant, in nanoseconds, unless it was stopped already.
+    /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the
+    /// process's CPU clock at that instant, in nanoseconds, unless it was stopped already.
     pub fn stop(&self) -> Option<u64> {
         let process_ns = clock::process_cpu_ns();
         let ids = thread_ids().unwrap_or_default();
@@ -616,51 +518,6 @@ impl Threads {
             changes: Vec::new(),
             stopped: false,
         }
-    }
-
-    /// A record is free, unless a tracer still writes to it.
-    fn give_back(&mut self, tid: u32, index: u32) {
-        let lives = self.stopped && self.traced.contains(&tid);
-        if let Some(stat) = lives.then(|| Stat::read(tid)).flatten() {
-            self.homes.insert(tid, Home { index, start_ticks: stat.start_ticks });
-            return;
-        }
-        self.traced.remove(&tid);
-        self.free.push(index);
-    }
-
-    fn leave_homes_of_the_dead(&mut self) {
-        let lives = |tid: u32, home: &Home| {
-            Stat::read(tid).is_some_and(|stat| stat.start_ticks == home.start_ticks)
-        };
-        let dead = self.homes.extract_if(|tid, home| !lives(*tid, home));
-        for (tid, home) in dead {
-            self.traced.remove(&tid);
-            self.free.push(home.index);
-        }
-    }
-
-    /// Notes up to where a thread's time has been charged: it may be told of again.
-    fn note_charged(&mut self, tid: u32, cpu_ns: u64) {
-        const MAX: usize = 1024;
-        self.charged.insert(tid, cpu_ns);
-        if self.charged.len() > self.charged_max.max(MAX) {
-            self.charged.retain(|tid, from| clock::thread_cpu_ns(*tid) >= Some(*from));
-            self.charged_max = self.charged.len().saturating_mul(2);
-        }
-    }
-
-    /// A record for a thread: its own if it has a home, else any that is free.
-    fn take_index(&mut self, tid: u32) -> Option<u32> {
-        let home = self.homes.remove(&tid).map(|home| home.index);
-        if let Some(index) = home.or_else(|| self.free.pop()) {
-            return Some(index);
-        }
-        let index = self.used;
-        ((index as usize) < THREADS_MAX).then(|| {
-            self.used = index.saturating_add(1);
-            index
-        })
     }
 }
 

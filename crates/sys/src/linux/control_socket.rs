@@ -8,6 +8,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Somebody who has connected.
+pub type Visitor = UnixStream;
+
 /// The socket; its file goes with it.
 #[derive(Debug)]
 pub struct ControlSocket {
@@ -38,7 +41,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// Whatever the kernel says, such as too many open files.
-    pub fn accept(&self, limit: Option<Duration>) -> io::Result<Option<UnixStream>> {
+    pub fn accept(&self, limit: Option<Duration>) -> io::Result<Option<Visitor>> {
         if !readable(self.listener.as_raw_fd(), limit)? {
             return Ok(None);
         }
@@ -66,11 +69,18 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Reads all that somebody sends, at most so many bytes and for so long between two parts.
+/// Bytes that somebody may send: a command, and some settings with their paths.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Reads all that somebody sends, for so long between two parts.
 ///
 /// # Errors
-/// That it comes too slowly, is too long, or is no text.
-pub fn read_text(stream: &mut UnixStream, bytes_max: usize, wait: Duration) -> io::Result<String> {
+/// That it comes too slowly, is longer than anything that makes sense, or is no text.
+pub fn read_text(stream: &mut Visitor, wait: Duration) -> io::Result<String> {
+    read_at_most(stream, TEXT_BYTES_MAX, wait)
+}
+
+fn read_at_most(stream: &mut Visitor, bytes_max: usize, wait: Duration) -> io::Result<String> {
     stream.set_read_timeout(Some(wait))?;
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let mut text = String::new();
@@ -85,7 +95,7 @@ pub fn read_text(stream: &mut UnixStream, bytes_max: usize, wait: Duration) -> i
 ///
 /// # Errors
 /// That it is read too slowly, or not at all.
-pub fn write_text(stream: &mut UnixStream, text: &str, wait: Duration) -> io::Result<()> {
+pub fn write_text(stream: &mut Visitor, text: &str, wait: Duration) -> io::Result<()> {
     stream.set_write_timeout(Some(wait))?;
     stream.write_all(text.as_bytes())
 }
@@ -143,10 +153,10 @@ mod tests {
             let mut stream = UnixStream::connect(there).expect("connected");
             write_text(&mut stream, "hello", LONG).expect("written");
             stream.shutdown(std::net::Shutdown::Write).expect("shut");
-            read_text(&mut stream, 100, LONG).expect("an answer")
+            read_text(&mut stream, LONG).expect("an answer")
         });
         let mut stream = socket.accept(None).expect("no error").expect("of the same user");
-        assert_eq!(read_text(&mut stream, 5, LONG).expect("a text"), "hello");
+        assert_eq!(read_at_most(&mut stream, 5, LONG).expect("a text"), "hello");
         write_text(&mut stream, "world", LONG).expect("written");
         drop(stream);
         assert_eq!(client.join().expect("no panic"), "world");
@@ -157,9 +167,9 @@ mod tests {
     #[test]
     fn too_long_or_too_slow_is_an_error() {
         let (mut one, mut other) = UnixStream::pair().expect("a pair");
-        assert!(read_text(&mut one, 5, Duration::from_millis(1)).is_err(), "nothing comes");
+        assert!(read_at_most(&mut one, 5, Duration::from_millis(1)).is_err(), "nothing comes");
         write_text(&mut other, "123456", LONG).expect("written");
-        assert!(read_text(&mut one, 5, LONG).is_err());
+        assert!(read_at_most(&mut one, 5, LONG).is_err());
         let long = "x".repeat(10 << 20);
         assert!(write_text(&mut other, &long, Duration::from_millis(1)).is_err(), "nobody reads");
     }
