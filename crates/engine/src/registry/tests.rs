@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use config::{LogLevel, Sampler};
 
+use model::limits::THREADS_MAX;
+
 use super::*;
 use crate::fake::{events, lost, shared};
 use crate::log::Log;
