@@ -17,6 +17,8 @@ const ENDS: f64 = 0.25;
 /// The part of a thread's life in which it may have lost its processor without that being counted:
 /// to a hypervisor, or to interrupts.
 const ROBBED: f64 = 0.05;
+/// How far the kernel's count of delays may be off, beside its count of the thread's life.
+const FRACTION_OF_DELAYS: f64 = 0.1;
 /// What a thread may wait for a processor before the first of them runs again after a pause, in
 /// nanoseconds; and at most so much of all.
 const FIRST_NS: u64 = 20_000_000;
@@ -170,9 +172,9 @@ fn computer(run: &Run, checks: &mut Checks<'_>, truth: &Truth) -> Result<()> {
     let held_up = run.view.of(is_in).wall_ns;
     let [wall, cpu, delay] =
         ["compute_wall_ns", "compute_cpu_ns", "compute_delay_ns"].map(|name| truth.number(name));
-    let wall = wall?;
-    let expected = wall.saturating_sub(cpu? + delay?);
-    let slack = (wall as f64 * ROBBED) as u64;
+    let (wall, delay) = (wall?, delay?);
+    let expected = wall.saturating_sub(cpu? + delay);
+    let slack = (wall as f64 * ROBBED + delay as f64 * FRACTION_OF_DELAYS) as u64;
     let low = expected.saturating_sub(slack);
     let first = (run.report.gc_pauses * FIRST_NS).min((expected as f64 * FIRSTS) as u64);
     checks.between("pauses of the computer", held_up, low, expected + slack + first);
