@@ -43,7 +43,7 @@ struct Claim {
     what: &'static str,
 }
 
-const CLAIMS: [Claim; 30] = [
+const CLAIMS: [Claim; 31] = [
     Claim {
         text: "CPU time of a thread is what the kernel counted, `timer`, at 5, 10 and 50 ms",
         bound: "±2 %",
@@ -148,6 +148,14 @@ const CLAIMS: [Claim; 30] = [
         test: "cpu_shares",
         run: "leaf",
         what: "the first method",
+    },
+    Claim {
+        text: "lines have their shares: in loops, lambdas, async and generic methods, handlers",
+        bound: "4 σ",
+        kind: Kind::Sigmas,
+        test: "lines",
+        run: "lines-",
+        what: "line ",
     },
     Claim {
         text: "a thread's wall time is its lifetime",
@@ -574,6 +582,7 @@ test by_a_crash ... FAILED
         let files = [
             "cpu_totals",
             "cpu_shares",
+            "lines",
             "wall",
             "requests",
             "guest",

@@ -100,11 +100,15 @@ impl Events for Agent {
     }
 
     fn module_unloading(&self, module: ModuleId) {
-        self.unloaded(ModuleKey(module.0));
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
+        clr.unloading(module);
+        profiler.inbox().post(Event::Unloaded { module: ModuleKey(module.0) });
     }
 
     fn dynamic_method_unloaded(&self, function: FunctionId) {
-        self.unloaded(ModuleKey(function.0));
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
+        drop(clr.wait_for_look_up());
+        profiler.inbox().post(Event::Unloaded { module: ModuleKey(function.0) });
     }
 
     fn suspending(&self, reason: SuspendReason) {
@@ -161,12 +165,6 @@ impl Agent {
         if let Some(log) = self.session.log() {
             self.control.open(&self.session, is_wanted, leave_after, &log);
         }
-    }
-
-    fn unloaded(&self, module: ModuleKey) {
-        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
-        clr.wait_for_look_up();
-        profiler.inbox().post(Event::Unloaded { module });
     }
 }
 

@@ -1,6 +1,7 @@
 //! The library that CoreCLR loads: its two exports, and the wiring of the runtime to the engine.
 
 mod agent;
+mod assemblies;
 mod control;
 mod names;
 #[cfg(feature = "oracle")]

@@ -155,6 +155,7 @@ impl Session {
         })?;
         let wants_otel = config.otel_context && config.spans;
         let service = config.service.clone();
+        clr.begin(config.lines);
         let runtime = Arc::clone(clr);
         let profiler = self.made_profiler()?;
         profiler

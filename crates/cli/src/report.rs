@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{By, Clock, Sort};
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Process};
 use crate::parts::{self, Part};
 use crate::ranking::{self, Row};
@@ -36,6 +37,8 @@ pub struct View {
     pub scope: Scope,
     /// Whether only some samples are looked at, so that nothing can be compared with them.
     pub is_filtered: bool,
+    /// The lines that rows of functions are of, as far as they are wanted and known.
+    pub lines: Lines,
 }
 
 impl View {
@@ -61,7 +64,8 @@ pub fn tables(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
 
 /// The tables of who used the time, in one order or both.
 fn rankings(loaded: &Loaded, view: &View, total: Values, width: Option<u16>) -> String {
-    let mut rows = ranking::rows(&loaded.profile, &view.by, view.scope, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, view.scope, &pids, &view.lines);
     let mut text = String::new();
     let own_is_total = !matches!(view.by, By::Function | By::Module);
     let sorts: &[Sort] = match view.sort {
@@ -222,7 +226,8 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
             lines.extend(collections(&report, loaded).map(|text| ("gc", text)));
             kernel_line(&report, total, &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
-            lines.push(("profiler", format!("used {} and {} of memory", own.0, own.1)));
+            let slowed = slowed(&report);
+            lines.push(("profiler", format!("used {} and {} of memory{slowed}", own.0, own.1)));
             lines.extend(quality(&report));
         }
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
@@ -318,6 +323,14 @@ fn own(report: &SelfReport, loaded: &Loaded) -> String {
     format!("{} CPU{parts}", time(own_ns))
 }
 
+/// Whether samples were taken less often than was asked for.
+fn slowed(report: &SelfReport) -> String {
+    match report.slowdown {
+        0 | 1 => String::new(),
+        n => format!("; sampled down to 1/{n} as often as asked for, to stay within its budget"),
+    }
+}
+
 /// What was lost, and how many stacks are whole.
 fn quality(report: &SelfReport) -> Vec<(&'static str, String)> {
     let lost: Vec<_> =
@@ -364,7 +377,8 @@ fn processes(processes: &[Process], scope: Scope) -> String {
 /// Everything as JSON, whatever the view leaves out; times in nanoseconds.
 pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, &view.by, Scope::All, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, Scope::All, &pids, &view.lines);
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();
@@ -461,6 +475,7 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "own_cpu_share": share(report.own_cpu_ns, report.process_cpu_ns),
         "own_processor_share": share(report.own_cpu_ns, reported_ns),
         "own_memory_bytes": report.own_memory_bytes,
+        "slowdown": report.slowdown,
         "process_cpu_ns": report.process_cpu_ns,
         "sampled_cpu_ns": report.sampled_cpu_ns,
         "gc": json_collections(report, reported_ns),

@@ -19,7 +19,7 @@ pub use com::{Guid, HResult};
 pub use factory::{PROFILER_CLASS, class_object};
 pub use import::Import;
 pub use info::{
-    ClassId, ClassInfo, CodeRange, DynamicFunction, EventMask, FunctionId, FunctionInfo, Info,
-    ModuleId, ModuleInfo, ReJitId, RuntimeVersion, ThreadId,
+    ClassId, ClassInfo, CodeRange, DynamicFunction, EventMask, FunctionId, FunctionInfo, IlMapping,
+    Info, ModuleId, ModuleInfo, ReJitId, RuntimeVersion, ThreadId,
 };
 pub use suspension::SuspendReason;

@@ -565,10 +565,12 @@ impl Accounts {
                 (last_anonymous, last_funclet) = (None, None);
             }
             let named = self.symbolizer.named(*address, &mut self.aggregate);
-            if last_funclet == Some(named.frame) && !named.funclet {
-                frames.pop();
+            // The handler is the place that runs; where its method called it says no more.
+            let called_it = last_funclet == Some(named.method) && !named.funclet;
+            last_funclet = named.funclet.then_some(named.method);
+            if called_it {
+                continue;
             }
-            last_funclet = named.funclet.then_some(named.frame);
             // A row of unnamed functions of one module is shown as one.
             if !(named.anonymous && last_anonymous == Some(named.frame)) {
                 frames.push(named.frame);

@@ -12,6 +12,7 @@
 mod accounts;
 mod balance;
 mod blocked;
+mod budget;
 mod collector;
 mod cpu;
 mod delays;
@@ -19,6 +20,7 @@ mod event;
 #[cfg(test)]
 mod fake;
 mod gc_waits;
+mod il;
 mod log;
 mod methods;
 mod natives;
@@ -43,5 +45,5 @@ pub use log::Log;
 pub use pauses::{PauseReason, Pauses};
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};
-pub use runtime::{Code, MethodName, ModuleKey, Runtime};
+pub use runtime::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};
 pub use spans::Spans;

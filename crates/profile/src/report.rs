@@ -38,6 +38,9 @@ pub struct SelfReport {
     pub wall_interval_ns: u64,
     /// Threads looked at in one tick of the wall sampler.
     pub wall_threads: u64,
+    /// By how much sampling was slowed down at most, to stay within the budget; 1 for not at all,
+    /// and 0 in files of before there was a budget.
+    pub slowdown: u64,
     /// CPU samples taken.
     pub cpu_samples: u64,
     /// Wall samples taken.
@@ -128,7 +131,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 25] {
+    fn fields(&mut self) -> [Field<'_>; 26] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -141,6 +144,7 @@ impl SelfReport {
             Number("cpu_interval_ns", &mut self.cpu_interval_ns),
             Number("wall_interval_ns", &mut self.wall_interval_ns),
             Number("wall_threads", &mut self.wall_threads),
+            Number("slowdown", &mut self.slowdown),
             Number("samples.cpu", &mut self.cpu_samples),
             Number("samples.wall", &mut self.wall_samples),
             Number("own_cpu_ns", &mut self.own_cpu_ns),
@@ -225,7 +229,7 @@ impl SelfReport {
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,
-    /// memory and the longest pause are the larger, the rest stays.
+    /// memory, slowdown and the longest pause are the larger, the rest stays.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.gc_collections.iter_mut().zip(other.gc_collections) {
             *sum = sum.saturating_add(more);
@@ -246,6 +250,7 @@ impl SelfReport {
             *sum = sum.saturating_add(more);
         }
         self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
+        self.slowdown = self.slowdown.max(other.slowdown);
         self.gc_pause_max_ns = self.gc_pause_max_ns.max(other.gc_pause_max_ns);
         self.losses.merge(&other.losses);
         self.ends.merge(&other.ends);
