@@ -183,7 +183,7 @@ const CLAIMS: [Claim; 31] = [
     },
     Claim {
         text: "pauses of garbage collections, also concurrent ones, are those of the runtime",
-        bound: "±2 %, 0.5 ms each; at their ends 10 ms each, 10 %",
+        bound: "±2 %, ±0.5 ms each; +30 ms each, at most 25 %, on a busy machine",
         kind: Kind::Off,
         test: "pauses",
         run: "gc-",
@@ -191,7 +191,7 @@ const CLAIMS: [Claim; 31] = [
     },
     Claim {
         text: "a thread that computes was held up by them as long as it neither ran nor was ready",
-        bound: "3 % of its life",
+        bound: "±5 % of its life, ±10 % of its delays; +20 % on a busy machine",
         kind: Kind::Off,
         test: "pauses",
         run: "gc-",

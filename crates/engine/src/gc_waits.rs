@@ -15,8 +15,9 @@ const PLACES_MAX: usize = 1000;
 /// Before this many threads were found at a place, nobody knows what it is.
 const FOUND_MIN: u32 = 2;
 /// A place is the collector's if so many times as many threads were found there in pauses as
-/// outside of them. Pauses are a part of the time, mostly a small one.
-const TIMES: u32 = 8;
+/// outside of them. Pauses are a part of the time, mostly a small one; and those that wait for the
+/// collector are woken after a pause, on a busy machine some time after.
+const TIMES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {

@@ -21,8 +21,11 @@
 //! both kinds look alike until the end of the one in the background is told, outside of stops.
 //! Until that, or until it can't come any more, the pause waits in `Undecided`.
 
+mod counter;
+
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use self::counter::Counter;
 use profile::SelfReport;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
@@ -107,40 +110,6 @@ const UNDECIDED_NS_MAX: u64 = 60_000_000_000;
 
 /// Nobody stops anybody.
 const NOBODY: u32 = 0;
-
-/// Adds up how far another clock goes while this one is on. It is one word, so nobody ever sees
-/// half of a change: the lowest bit says whether it is on; the others are the sum, or, while it is
-/// on, the sum less where the other clock stood at the start.
-#[derive(Default)]
-struct Counter(AtomicU64);
-
-impl Counter {
-    const MASK: u64 = u64::MAX >> 1;
-    /// No sum gets there: it is one that went below zero, since the other clock was read before
-    /// this one was switched on.
-    const NEGATIVE: u64 = 1 << 62;
-
-    fn at(&self, other: u64) -> u64 {
-        let word = self.0.load(Ordering::Acquire);
-        let sum =
-            if word & 1 == 1 { (word >> 1).wrapping_add(other) & Self::MASK } else { word >> 1 };
-        if sum >= Self::NEGATIVE { 0 } else { sum }
-    }
-
-    fn is_on(&self) -> bool {
-        self.0.load(Ordering::Acquire) & 1 == 1
-    }
-
-    fn start(&self, other: u64) {
-        let base = self.at(other).wrapping_sub(other);
-        self.0.store((base << 1) | 1, Ordering::Release);
-    }
-
-    /// Switches it off; `less` is taken off the sum.
-    fn stop(&self, other: u64, less: u64) {
-        self.0.store(self.at(other).saturating_sub(less) << 1, Ordering::Release);
-    }
-}
 
 /// How a thread was held up so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,7 +225,7 @@ impl Pauses {
         Self {
             shared,
             stops,
-            world: [const { Counter(AtomicU64::new(0)) }; CAUSES],
+            world: [const { Counter::new() }; CAUSES],
             since_ns: AtomicU64::new(0),
             reason: AtomicU8::new(PauseReason::Other as u8),
             releasing_ns: AtomicU64::new(0),
@@ -549,7 +518,7 @@ impl Stop {
     fn start(&self, generation: u32, world: [u64; CAUSES]) {
         if self.generation.load(Ordering::Relaxed) != generation {
             // The record's last user was another thread.
-            self.counters.iter().for_each(|counter| counter.0.store(0, Ordering::Relaxed));
+            self.counters.iter().for_each(Counter::reset);
             self.times.store(0, Ordering::Relaxed);
             self.generation.store(generation, Ordering::Release);
         }

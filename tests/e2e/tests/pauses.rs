@@ -10,11 +10,19 @@ use rig::{Net8, Net9, Net10, Net31, RuntimeVersion};
 const FRACTION: f64 = 0.02;
 /// What may lie between the two borders of a pause and the runtime's, in nanoseconds.
 const BORDER_NS: u64 = 500_000;
-/// The same at its end, where the collector's threads may lose their processors.
-const END_NS: u64 = 10_000_000;
+/// The same at its end, where the collector's threads may lose their processors; and at most so
+/// much of all.
+const END_NS: u64 = 30_000_000;
+const ENDS: f64 = 0.25;
 /// The part of a thread's life in which it may have lost its processor without that being counted:
 /// to a hypervisor, or to interrupts.
-const ROBBED: f64 = 0.03;
+const ROBBED: f64 = 0.05;
+/// How far the kernel's count of delays may be off, beside its count of the thread's life.
+const FRACTION_OF_DELAYS: f64 = 0.1;
+/// What a thread may wait for a processor before the first of them runs again after a pause, in
+/// nanoseconds; and at most so much of all.
+const FIRST_NS: u64 = 20_000_000;
+const FIRSTS: f64 = 0.2;
 const ROOT: &str = "Garbage Collector";
 
 /// How the collector works.
@@ -98,9 +106,11 @@ fn collections_in_the_background_stay_there() -> Result<()> {
         let mut checks = run.checks();
         counts(&run, &mut checks)?;
         let (told, found) = (run.number("backgrounds")?, run.report.gc_background);
-        // The runtime's own number has those that were to be in the background, and were not since
-        // it could not prepare them.
-        checks.between("collections in the background", found, told.saturating_sub(1).max(1), told);
+        // The program may have missed some, and has those that were to be in the background and
+        // were not, since the runtime could not prepare them. Its last one blocks.
+        let [.., gen2] = run.report.gc_collections;
+        let low = told.saturating_sub(1).max(1);
+        checks.between("collections in the background", found, low, gen2.saturating_sub(1));
         let background = run.view.of(|row| row.has("generation 2, background")).gc_ns;
         checks.that(background > 0, "no pauses of collections in the background");
         pauses(&run, &mut checks)?;
@@ -162,11 +172,12 @@ fn computer(run: &Run, checks: &mut Checks<'_>, truth: &Truth) -> Result<()> {
     let held_up = run.view.of(is_in).wall_ns;
     let [wall, cpu, delay] =
         ["compute_wall_ns", "compute_cpu_ns", "compute_delay_ns"].map(|name| truth.number(name));
-    let wall = wall?;
-    let expected = wall.saturating_sub(cpu? + delay?);
-    let slack = (wall as f64 * ROBBED) as u64;
+    let (wall, delay) = (wall?, delay?);
+    let expected = wall.saturating_sub(cpu? + delay);
+    let slack = (wall as f64 * ROBBED + delay as f64 * FRACTION_OF_DELAYS) as u64;
     let low = expected.saturating_sub(slack);
-    checks.between("pauses of the computer", held_up, low, expected + slack);
+    let first = (run.report.gc_pauses * FIRST_NS).min((expected as f64 * FIRSTS) as u64);
+    checks.between("pauses of the computer", held_up, low, expected + slack + first);
     Ok(())
 }
 
@@ -205,7 +216,8 @@ fn pauses(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
     let expected = run.number("pause_ns")?;
     let slack = (expected as f64 * FRACTION) as u64 + report.gc_pauses * BORDER_NS;
     let low = expected.saturating_sub(slack);
-    let high = expected + slack + (report.gc_pauses * END_NS).min(expected / 10);
+    let end = (report.gc_pauses * END_NS).min((expected as f64 * ENDS) as u64);
+    let high = expected + slack + end;
     checks.between("pauses of all collections", gc, low, high);
     checks.that(
         report.gc_pause_max_ns * report.gc_pauses >= gc && report.gc_pause_max_ns <= gc,
@@ -239,7 +251,8 @@ fn threads(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
         if name == "sleeper" {
             // Its sleep may end in the middle of a pause, whose rest then holds it up.
             let sleep = truth.number("sleep_ns")?;
-            checks.within("sleep of the sleeper", of(&[Sleeping]), sleep, FRACTION);
+            let (low, high) = (sleep * 98 / 100, wall * 102 / 100);
+            checks.between("sleep of the sleeper", of(&[Sleeping]), low, high);
             checks.that(
                 held_up <= wall.saturating_sub(sleep),
                 format!("the sleeper was held up: {held_up} ns"),
