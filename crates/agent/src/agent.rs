@@ -1,95 +1,79 @@
 //! The runtime's callbacks, handed on to the engine; and how it all starts and stops.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use clr::{EventMask, Events, FunctionId, HResult, Info, ModuleId, ThreadId};
-use config::Config;
-use engine::{Event, Log, ManagedId, ModuleKey, Profiler};
+use clr::{Events, FunctionId, HResult, Info, ModuleId, ThreadId};
+use config::control::{Command, Request};
+use engine::{Event, ManagedId, ModuleKey, Profiler};
 
-use crate::otel;
-use crate::runtime::Clr;
-
-#[cfg(not(feature = "oracle"))]
-const MASK: EventMask = EventMask::SAMPLING;
-#[cfg(feature = "oracle")]
-const MASK: EventMask = EventMask::SNAPSHOTS;
+use crate::control::Control;
+use crate::session::Session;
 
 /// The one agent of this process.
-pub static AGENT: Agent = Agent { running: OnceLock::new() };
+pub static AGENT: Agent = Agent { session: Session::new(), control: Control::new() };
 
 /// What listens to the runtime.
 pub struct Agent {
-    running: OnceLock<Running>,
-}
-
-pub struct Running {
-    pub profiler: Profiler,
-    clr: Arc<Clr>,
-    /// Whether OpenTelemetry's contexts are published.
-    pub otel: bool,
+    session: Session,
+    control: Control,
 }
 
 impl Agent {
-    #[cfg(feature = "oracle")]
-    pub fn info(&self) -> Option<&Info> {
-        self.running.get().map(|running| running.clr.info())
+    /// Whether it profiles, and how.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     fn profiler(&self) -> Option<&Profiler> {
-        self.running().map(|running| &running.profiler)
-    }
-
-    /// What runs, once it has started.
-    pub fn running(&self) -> Option<&Running> {
-        self.running.get()
+        self.session.profiler()
     }
 }
 
 impl Events for Agent {
-    fn initialize(&self, info: Info) -> Result<(), HResult> {
-        // Values that are not UTF-8 are none of ours; `vars` would panic on them.
-        let vars = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        let (config, warnings) = Config::from_vars(vars, &program_name());
-        let log = Log::new(config.log, config.log_file.clone());
-        for warning in warnings {
-            log.warn(&warning.to_string());
-        }
-        if !config.enabled {
-            log.info("switched off by CORPROF_ENABLED");
-            return Err(HResult::CANCEL_ACTIVATION);
-        }
-        let clr = Arc::new(Clr::new(info));
-        let (wants_otel, service) = (config.otel_context && config.spans, config.service.clone());
-        let started = start(config, &clr, log.clone());
-        let profiler = started.map_err(|reason| {
-            log.error(&format!("not profiling: {reason}. The application runs on without it."));
-            HResult::CANCEL_ACTIVATION
-        })?;
-        let otel = wants_otel && publish_process_context(&service, &log);
-        let running = Running { profiler, clr, otel };
-        // A second runtime in one process asks again; the first keeps the profiler.
-        if let Err(second) = self.running.set(running) {
-            second.profiler.stop();
-            return Err(HResult::CANCEL_ACTIVATION);
-        }
+    fn initialize(&'static self, info: Info) -> Result<(), HResult> {
+        let config = self.session.load(info).ok_or(HResult::CANCEL_ACTIVATION)?;
+        self.listen(config.control, None);
         Ok(())
     }
 
+    fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult> {
+        match Request::parse(&String::from_utf8_lossy(data)) {
+            Ok(Request { command: Command::Attach(leave_after), settings }) => {
+                let config = self.session.attach(info, &settings);
+                let config = config.ok_or(HResult::CANCEL_ACTIVATION)?;
+                // Listens before it begins: whoever attaches looks for the socket.
+                self.listen(config.control, leave_after);
+                Ok(())
+            }
+            // A command line of another version; it will say so.
+            _ => Err(HResult::CANCEL_ACTIVATION),
+        }
+    }
+
+    fn attached(&'static self) {
+        if let (Err(reason), Some(log)) = (self.session.begin(), self.session.log()) {
+            log.error(&format!("not profiling: {reason}. The profiler leaves again."));
+            self.listen(false, Some(Duration::ZERO));
+        }
+    }
+
+    fn detached(&self) {
+        self.session.left();
+    }
+
     fn shutdown(&self) {
+        self.control.close();
         if let Some(profiler) = self.profiler() {
             profiler.stop();
         }
     }
 
     fn thread_created(&self, thread: ThreadId) {
-        let Some(running) = self.running.get() else { return };
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
         let id = ManagedId(thread.0);
-        running.profiler.registry().created(id);
-        if let Some(tid) = running.clr.info().thread_tid(thread) {
-            running.profiler.registry().assigned(id, tid);
+        profiler.registry().created(id);
+        if let Some(tid) = clr.info().thread_tid(thread) {
+            profiler.registry().assigned(id, tid);
         }
     }
 
@@ -127,52 +111,15 @@ impl Events for Agent {
 }
 
 impl Agent {
+    fn listen(&'static self, is_wanted: bool, leave_after: Option<Duration>) {
+        if let Some(log) = self.session.log() {
+            self.control.open(&self.session, is_wanted, leave_after, &log);
+        }
+    }
+
     fn unloaded(&self, module: ModuleKey) {
-        let Some(running) = self.running.get() else { return };
-        running.clr.wait_for_look_up();
-        running.profiler.inbox().post(Event::Unloaded { module });
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
+        clr.wait_for_look_up();
+        profiler.inbox().post(Event::Unloaded { module });
     }
-}
-
-/// Announces the threads' contexts to other agents; returns whether that could be done.
-fn publish_process_context(service: &str, log: &Log) -> bool {
-    if !otel::IS_AVAILABLE {
-        log.warn("OpenTelemetry's contexts are published on x86-64 only");
-        return false;
-    }
-    let published = sys::process_context::publish(&otel::process_context(service));
-    if let Err(error) = &published {
-        log.warn(&format!("OpenTelemetry's process context could not be published: {error}"));
-    }
-    published.is_ok()
-}
-
-/// Starts the profiler, and then the callbacks that feed it.
-fn start(config: Config, clr: &Arc<Clr>, log: Log) -> Result<Profiler, String> {
-    let folder = std::path::absolute(&config.output_dir)
-        .map_err(|error| format!("no output folder {}: {error}", config.output_dir.display()))?;
-    let runtime = Arc::clone(clr);
-    let profiler = Profiler::start(config, runtime, folder, log).map_err(|e| e.to_string())?;
-    #[cfg(feature = "oracle")]
-    crate::oracle::install();
-    if let Err(error) = clr.info().set_event_mask(MASK) {
-        profiler.stop();
-        return Err(format!("the runtime refuses the profiler's events: {error}"));
-    }
-    Ok(profiler)
-}
-
-/// The program's name: its application for `dotnet app.dll`, else its executable.
-fn program_name() -> String {
-    let executable = std::env::current_exe().unwrap_or_default();
-    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = stem(&executable).unwrap_or_else(|| "unknown".to_owned());
-    if name != "dotnet" {
-        return name;
-    }
-    let is_assembly = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension == "dll" || extension == "exe")
-    };
-    let assembly = std::env::args_os().skip(1).map(PathBuf::from).find(is_assembly);
-    assembly.and_then(|path| stem(&path)).unwrap_or(name)
 }

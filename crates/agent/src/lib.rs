@@ -1,11 +1,13 @@
 //! The library that CoreCLR loads: its two exports, and the wiring of the runtime to the engine.
 
 mod agent;
+mod control;
 mod names;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod otel;
 mod runtime;
+mod session;
 mod spans;
 
 use std::ffi::c_void;

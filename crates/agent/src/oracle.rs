@@ -1,11 +1,12 @@
 //! The second opinion: the runtime's stack walker, asked in the signal handler. For a test.
 
 use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
 
 use clr::{FunctionId, HResult};
 use signal::oracle::{Answer, set_ask};
 
-use crate::agent::AGENT;
+use crate::runtime::Clr;
 
 /// Bytes of a Windows-style context of x86-64, as the runtime has it on Linux without its tail of
 /// vector registers.
@@ -21,15 +22,19 @@ const REGISTER_OFFSETS: [usize; 17] = [
 /// Where the registers are in the kernel's context.
 const GREGS_OFFSET: usize = 40;
 
+/// Whom a handler asks: it can take no lock.
+static CLR: OnceLock<Arc<Clr>> = OnceLock::new();
+
 /// Has each sample ask.
-pub fn install() {
+pub fn install(clr: &Arc<Clr>) {
+    CLR.get_or_init(|| Arc::clone(clr));
     set_ask(ask);
 }
 
 unsafe extern "C" fn ask(context: *const c_void, out: *mut Answer) {
     // SAFETY: the signal crate passes a valid answer.
     let out = unsafe { &mut *out };
-    let Some(info) = AGENT.info() else { return };
+    let Some(info) = CLR.get().map(|clr| clr.info()) else { return };
     let mut windows = [0_u8; CONTEXT_BYTES];
     windows[CONTEXT_FLAGS_OFFSET..][..4].copy_from_slice(&CONTEXT_FLAGS.to_ne_bytes());
     let mut ip = 0_u64;

@@ -31,6 +31,11 @@ impl Clr {
         &self.info
     }
 
+    /// The runtime's interface, for good.
+    pub fn into_info(self) -> Info {
+        self.info
+    }
+
     /// Waits until no look-up is under way, for a short time at most: called by a thread that is
     /// about to unload code, and may hold locks that a look-up needs.
     pub fn wait_for_look_up(&self) {

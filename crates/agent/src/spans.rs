@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::agent::{AGENT, Running};
+use engine::Profiler;
+
+use crate::agent::AGENT;
 use crate::otel;
 
 /// More bytes of a name or of labels than this make no sense, and are not looked at.
@@ -13,9 +15,9 @@ const BYTES_MAX: usize = 64 << 10;
 /// The calling thread's context block.
 #[unsafe(no_mangle)]
 pub extern "C" fn corprof_thread_context() -> *mut c_void {
-    ask(ptr::null_mut(), |running| {
-        let Some(context) = running.profiler.spans().own_context() else { return ptr::null_mut() };
-        if running.otel {
+    ask(ptr::null_mut(), |profiler| {
+        let Some(context) = profiler.spans().own_context() else { return ptr::null_mut() };
+        if AGENT.session().publishes_otel() {
             otel::publish_record(context.record().cast_mut().cast());
         }
         ptr::from_ref(context).cast_mut().cast()
@@ -30,19 +32,19 @@ pub extern "C" fn corprof_thread_context() -> *mut c_void {
 pub unsafe extern "C" fn corprof_endpoint(name: *const c_char, length: usize) -> u32 {
     // SAFETY: the caller's promise, passed on.
     let name = unsafe { bytes(name, length) };
-    ask(0, |running| running.profiler.spans().endpoint(name))
+    ask(0, |profiler| profiler.spans().endpoint(name))
 }
 
 /// A request is for an endpoint.
 #[unsafe(no_mangle)]
 pub extern "C" fn corprof_request(local_root_span_id: u64, endpoint: u32) {
-    ask((), |running| running.profiler.spans().request(local_root_span_id, endpoint));
+    ask((), |profiler| profiler.spans().request(local_root_span_id, endpoint));
 }
 
 /// A request is over.
 #[unsafe(no_mangle)]
 pub extern "C" fn corprof_request_end(local_root_span_id: u64, duration_ns: u64) {
-    ask((), |running| running.profiler.spans().request_ended(local_root_span_id, duration_ns));
+    ask((), |profiler| profiler.spans().request_ended(local_root_span_id, duration_ns));
 }
 
 /// The number of a set of labels.
@@ -53,16 +55,16 @@ pub extern "C" fn corprof_request_end(local_root_span_id: u64, duration_ns: u64)
 pub unsafe extern "C" fn corprof_labels(pairs: *const c_char, length: usize) -> u64 {
     // SAFETY: the caller's promise, passed on.
     let pairs = unsafe { bytes(pairs, length) };
-    ask(0, |running| running.profiler.spans().labels(pairs))
+    ask(0, |profiler| profiler.spans().labels(pairs))
 }
 
-/// Asks the running profiler; `none` if there isn't one, or it panicked.
-fn ask<T>(none: T, question: impl FnOnce(&Running) -> T) -> T {
-    let Some(running) = AGENT.running() else { return none };
+/// Asks the profiler; `none` if there isn't one, or it panicked.
+fn ask<T>(none: T, question: impl FnOnce(&Profiler) -> T) -> T {
+    let Some(profiler) = AGENT.session().profiler() else { return none };
     // What a question changes is behind locks, and complete in itself after each step.
-    let answer = catch_unwind(AssertUnwindSafe(|| question(running)));
+    let answer = catch_unwind(AssertUnwindSafe(|| question(profiler)));
     answer.unwrap_or_else(|_| {
-        running.profiler.panicked();
+        profiler.panicked();
         none
     })
 }

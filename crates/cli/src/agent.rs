@@ -6,9 +6,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use diagnostics::machine_name;
 
 /// The agent's file name.
-const LIBRARY: &str = "libcorprof.so";
+pub const LIBRARY: &str = "libcorprof.so";
 /// Environment variable that names the agent.
 const VARIABLE: &str = "CORPROF_AGENT";
 /// Where ELF says which processor it is for, and what this one is.
@@ -82,15 +83,4 @@ fn check(path: &Path) -> anyhow::Result<PathBuf> {
         bail!("{shown}: an ELF file, but not a shared library");
     }
     Ok(path)
-}
-
-fn machine_name(machine: u16) -> String {
-    match machine {
-        3 => "x86 (32 bit)".to_owned(),
-        40 => "arm (32 bit)".to_owned(),
-        62 => "x86-64".to_owned(),
-        183 => "arm64".to_owned(),
-        243 => "RISC-V".to_owned(),
-        other => format!("another processor (ELF machine {other})"),
-    }
 }

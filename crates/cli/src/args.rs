@@ -39,10 +39,16 @@ fn command() -> clap::Command {
          current folder; with --docker and --k8s in the program's working folder]",
         "CORPROF_OUTPUT_DIR",
     );
+    let (attach_period, attach_out) = (run_period.clone(), run_out.clone());
     Cli::command()
         .mut_subcommand("run", |run| {
             run.mut_arg("upload-period", |arg| arg.help(run_period))
                 .mut_arg("out", |arg| arg.help(run_out))
+        })
+        .mut_subcommand("attach", |attach| {
+            attach
+                .mut_arg("upload-period", |arg| arg.help(attach_period))
+                .mut_arg("out", |arg| arg.help(attach_out))
         })
         .mut_subcommand("env", |env| env.mut_arg("out", |arg| arg.help(env_out)))
 }
@@ -74,6 +80,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    success; also if the reader of the output went away
   1    a file or folder could not be read or written, or nothing fits the filters (the message says)
+       `corprof doctor` also if something prevents profiling
   2    the command line makes no sense
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
   125  the program was not started: no usable agent, no place for profiles or the report
@@ -95,12 +102,24 @@ pub enum Command {
     /// Run a program under the profiler; at its end: a table, the files, what it cost
     #[command(long_about = RUN_LONG, after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Profile a process that runs already; then a table, the files, what it cost
+    #[command(long_about = ATTACH_LONG, after_help = ATTACH_EXAMPLES)]
+    Attach(Box<AttachArgs>),
+    /// Speak to the agent in a process: status, start, stop, other settings, detach
+    #[command(long_about = CTL_LONG, after_help = CTL_EXAMPLES)]
+    Ctl(Box<CtlArgs>),
     /// Show where time went, from profile files
     #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
     Top(TopArgs),
     /// Print the variables that profile a program without `corprof run`
     #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
     Env(EnvArgs),
+    /// List the .NET processes of this machine, and which of them can be profiled now
+    #[command(long_about = PS_LONG, after_help = PS_EXAMPLES)]
+    Ps(PsArgs),
+    /// Look for what would keep a program from being profiled, or make its profile worse
+    #[command(long_about = DOCTOR_LONG, after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
 }
 
 /// What `corprof run` has for the time between two files if nobody says one.
@@ -137,16 +156,9 @@ pub struct RunArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
 
-    /// Write the report as JSON instead of tables; without =FILE to report.json beside the
-    /// profiles, with =- to standard output after the program's own
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "")]
-    pub json: Option<OsString>,
-
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
-          value_parser = rows)]
-    pub top: usize,
+    /// How the report is shown.
+    #[command(flatten)]
+    pub report: ReportArgs,
 
     /// The agent, libcorprof.so; otherwise CORPROF_AGENT, then beside corprof, then
     /// ../lib/corprof from there
@@ -160,6 +172,114 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+const ATTACH_LONG: &str = "\
+Profile a process that runs already, without a restart; then a table, the files, what it cost.
+
+The runtime of the process loads the agent at our request, and lets it go when the time is over or
+at Ctrl-C: no signal handler, timer, thread or file of the agent stays behind. It runs beside
+another profiler (an APM's). If this command is killed, the agent leaves by itself some seconds after
+--for.
+
+It takes the same user as the process, or root. A process in a container gets the agent and a folder
+for profiles in its own temporary folder, and both are taken away again.";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  corprof attach 4711 --for 30s
+  corprof attach 4711 --for 1m --out /tmp/profile --cpu-interval 5ms
+  sudo corprof attach $(pgrep -f MyApp.dll)
+  corprof attach 4711 --for 10s --json=- | jq .";
+
+/// `corprof attach`.
+#[derive(Args, Debug)]
+pub struct AttachArgs {
+    /// The process, as `corprof ps` lists it
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+
+    /// End after this time, such as 30s; until Ctrl-C without it
+    #[arg(long = "for", value_name = "DURATION", value_parser = time_limit)]
+    pub time_limit: Option<Duration>,
+
+    /// How the report is shown.
+    #[command(flatten)]
+    pub report: ReportArgs,
+
+    /// The agent, libcorprof.so; otherwise as `corprof run`
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+}
+
+const CTL_LONG: &str = "\
+Speak to the agent in a process, by a socket in its temporary folder that only the same user and
+root can open; no port is opened.
+
+  status   whether it profiles, and how
+  start    profile, with other settings if some are given
+  stop     write what there is and don't profile until `start`: nothing of it runs meanwhile
+  set      go on with other settings; a profile is written first
+  detach   stop, and have the runtime let the agent go";
+
+const CTL_EXAMPLES: &str = "\
+Examples:
+  corprof ctl 4711 status
+  corprof ctl 4711 set --cpu-interval 5ms --wall-enabled false
+  corprof ctl 4711 stop";
+
+/// `corprof ctl`.
+#[derive(Args, Debug)]
+pub struct CtlArgs {
+    /// The process
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+
+    /// What to do
+    #[arg(value_enum, value_name = "ACTION")]
+    pub action: CtlAction,
+
+    /// JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The profiler's own options.
+    #[command(flatten)]
+    pub options: ProfilerOptions,
+}
+
+/// What an agent can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CtlAction {
+    /// Whether it profiles, and how
+    Status,
+    /// Profile
+    Start,
+    /// Don't profile until `start`
+    Stop,
+    /// Go on with other settings
+    Set,
+    /// Have the runtime let the agent go
+    Detach,
+}
+
+/// How the report of profiling a process is shown.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Write the report as JSON instead of tables; without =FILE to report.json beside the
+    /// profiles, with =- to standard output after the program's own
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    pub json: Option<OsString>,
+
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
+          value_parser = rows)]
+    pub top: usize,
 }
 
 const TOP_LONG: &str = "\
@@ -259,6 +379,10 @@ pub struct EnvArgs {
     #[arg(long, group = "form")]
     pub k8s: bool,
 
+    /// Beside another profiler (an APM's), whose variables stay: .NET 6 and later
+    #[arg(long)]
+    pub beside: bool,
+
     /// The agent's path where the program runs [default: the agent that `corprof run` would use;
     /// with --docker and --k8s /opt/corprof/libcorprof.so]
     #[arg(long, value_name = "PATH")]
@@ -267,6 +391,75 @@ pub struct EnvArgs {
     /// The profiler's own options.
     #[command(flatten)]
     pub options: ProfilerOptions,
+}
+
+const PS_LONG: &str = "\
+List the .NET processes of this machine, those in containers too, and whether the profiler could be
+attached to each of them now: yes, profiled (it is in it already), or no and the reason. What to do
+about a reason is said by `corprof doctor PID`.
+
+Of other users' processes only those are known that root or the system lets us look at. Everything
+takes less than a second; a process that doesn't answer in that time is listed as such.";
+
+const PS_EXAMPLES: &str = "\
+Examples:
+  corprof ps
+  sudo corprof ps --all
+  corprof ps --json | jq -r '.processes[] | select(.profilable) | .pid'";
+
+/// `corprof ps`.
+#[derive(Args, Debug)]
+pub struct PsArgs {
+    /// Also the numbers of processes that may be .NET's and could not be looked at
+    #[arg(long)]
+    pub all: bool,
+
+    /// JSON on standard output, with remedies
+    #[arg(long)]
+    pub json: bool,
+
+    /// The agent that is to fit the processes [default: the one that `corprof run` would use]
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+}
+
+const DOCTOR_LONG: &str = "\
+Look for what would keep a program from being profiled, or make its profile worse: in this machine
+and this environment, as `corprof run` would use them, or with a PID in a running process and in the
+environment that it was started with.
+
+Each finding has its remedy. `prevents` means no profile, `degrades` a worse one (samples, names or
+requests are missing), `note` is good to know. All checks are told in docs/troubleshooting.md.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  corprof doctor
+  corprof doctor 4711
+  corprof doctor --json | jq '.checks[] | select(.level == \"prevents\")'
+
+Exit codes:
+  0    nothing prevents profiling
+  1    something does, or there is no such process
+  2    the command line makes no sense";
+
+/// `corprof doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// A running process; without it this machine and this environment
+    #[arg(value_name = "PID")]
+    pub pid: Option<u32>,
+
+    /// Also what is in order
+    #[arg(long)]
+    pub all: bool,
+
+    /// JSON on standard output, with what is in order
+    #[arg(long)]
+    pub json: bool,
+
+    /// The agent, as the process sees its path [default: the one that `corprof run` would use]
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
 }
 
 /// What a row of a table is.
@@ -352,6 +545,13 @@ impl ProfilerOptions {
         let vars = ["CORPROF_CPU_ENABLED", "CORPROF_WALL_ENABLED"].into_iter().filter_map(value);
         let config = config::Config::from_vars(vars, "").0;
         !config.cpu_enabled && !config.wall_enabled
+    }
+
+    /// Names of variables, and the values given for them.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let pair =
+            |(option, value): &(&'static Opt, String)| (option.var.to_owned(), value.clone());
+        self.given.iter().map(pair).collect()
     }
 
     /// The value given for a variable.
@@ -456,7 +656,7 @@ mod tests {
         assert_eq!(args.options.get("CORPROF_WALL_THREADS"), Some("7"));
         assert_eq!(args.options.get("CORPROF_OUTPUT_DIR"), Some("x"));
         assert_eq!(args.command, ["a", "--top", "3"]);
-        assert_eq!(args.top, 20);
+        assert_eq!(args.report.top, 20);
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::env::var;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use config::agent_variables;
+use config::{BESIDE_LIST, agent_variables, beside_variables};
 
 use crate::args::EnvArgs;
 use crate::failure::{FAILED, Failure};
+use crate::run::check_beside;
 use crate::{agent, spans, warn};
 
 /// Where images usually have the agent.
@@ -35,7 +36,7 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
         None if is_image => PathBuf::from(IMAGE_AGENT),
         given => agent::find(given.as_deref())?,
     };
-    let mut variables: Vec<(&str, String)> = agent_variables(&agent.to_string_lossy()).into();
+    let mut variables = agent_of(args, &agent)?;
     if !is_image && args.options.get(OUTPUT_DIR).is_none() {
         let default = config::Config::defaults("").output_dir;
         variables.push((OUTPUT_DIR, absolute(&default)?));
@@ -57,6 +58,18 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(0)
+}
+
+/// The variables that name the agent to .NET.
+fn agent_of(args: &EnvArgs, agent: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let path = agent.to_string_lossy();
+    if !args.beside {
+        return Ok(agent_variables(&path).into());
+    }
+    check_beside(agent)?;
+    // What is set here says nothing of an image.
+    let others = if args.docker || args.k8s { None } else { var(BESIDE_LIST).ok() };
+    Ok(beside_variables(&path, others.as_deref()).into())
 }
 
 /// The startup hook's path, if spans are wanted; here, where it can be seen, only if it is there.

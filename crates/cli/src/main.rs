@@ -3,8 +3,11 @@
 
 mod agent;
 mod args;
+mod attach;
 mod child;
+mod control;
 mod demangled;
+mod doctor;
 mod endpoints;
 mod env;
 mod failure;
@@ -17,13 +20,16 @@ mod loaded;
 mod missing;
 mod names;
 mod nothing;
+mod outcome;
 mod parts;
 mod plumbing;
+mod ps;
 mod ranking;
 mod report;
 mod run;
 mod spans;
 mod table;
+mod target;
 mod top;
 mod units;
 
@@ -35,8 +41,12 @@ use failure::Failure;
 fn main() -> ExitCode {
     let result = match args::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Attach(args) => attach::attach(&args),
+        Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
         Command::Env(args) => env::env(&args),
+        Command::Ps(args) => ps::ps(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -1,22 +1,11 @@
 //! Why a run left no profile: what is known first, then what it could be.
 
-use crate::child::Ended;
+use diagnostics::{Switch, switched_off};
 
-/// Variables that keep CoreCLR from loading a profiler when they are 0.
-const SWITCHES: [&str; 4] = [
-    "DOTNET_EnableDiagnostics",
-    "DOTNET_EnableDiagnostics_Profiler",
-    "COMPlus_EnableDiagnostics",
-    "COMPlus_EnableDiagnostics_Profiler",
-];
+use crate::child::Ended;
 
 /// Where more about it stands.
 const PAGE: &str = "docs/troubleshooting.md";
-
-/// A variable that is set so that the agent won't be loaded.
-pub fn disabling_variable(var: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
-    SWITCHES.into_iter().find(|name| var(name).is_some_and(|value| value.trim() == "0"))
-}
 
 /// The exit codes with which `dotnet` says that it did not start a program: the low bytes of
 /// 0x80008081 and those after it.
@@ -31,9 +20,9 @@ pub fn explain(
     is_dotnet: bool,
     var: impl Fn(&str) -> Option<String>,
 ) -> String {
-    if let Some(name) = disabling_variable(&var) {
+    if let Some(setting) = switched_off(Switch::Profiler, &var) {
         return format!(
-            "no profile appeared: {name}=0 is set, and with it .NET loads no profiler. Unset it."
+            "no profile appeared: {setting} is set, and with it .NET loads no profiler. Unset it."
         );
     }
     if var("CORPROF_ENABLED").is_some_and(|value| config_says_no(&value)) {

@@ -2,25 +2,21 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::Context as _;
-use config::{PROFILER_GUID, agent_variables};
-use serde_json::{Value, json};
+use config::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};
+use diagnostics::{Switch, switched_off};
+use serde_json::json;
 
-use crate::args::{By, NOTHING, RUN_PERIOD, RunArgs};
+use crate::args::{NOTHING, RUN_PERIOD, RunArgs};
 use crate::child::{self, Ended, signal_name};
 use crate::failure::{Failure, NOT_STARTED, USAGE};
-use crate::files::{self, Before};
-use crate::focus::Scope;
-use crate::loaded::{Loaded, Loader};
-use crate::report::{self, View};
-use crate::units::{count, time};
-use crate::{agent, folder, missing, note, spans, table, warn};
+use crate::files::Before;
+use crate::outcome::{self, Outcome};
+use crate::units::time;
+use crate::{agent, folder, missing, note, spans, warn};
 
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
@@ -44,18 +40,15 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         .command
         .split_first()
         .ok_or_else(|| Failure::new(NOT_STARTED, "there is no command to run"))?;
-    if let Some(target) = &args.json {
-        check_report(Path::new(target)).map_err(Failure::with(NOT_STARTED))?;
+    if let Some(target) = &args.report.json {
+        outcome::check_report(Path::new(target)).map_err(Failure::with(NOT_STARTED))?;
     }
     let (folder, is_fresh) = output_folder(args).map_err(Failure::with(NOT_STARTED))?;
     warn_of_environment();
     let before = Before::of(&folder);
     let mut command = Command::new(program);
     command.args(arguments);
-    for name in OTHER_PATHS {
-        command.env_remove(name);
-    }
-    command.envs(agent_variables(&agent.to_string_lossy()));
+    name_agent(&mut command, &agent).map_err(Failure::with(NOT_STARTED))?;
     command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
     command.env(OUTPUT_DIR, &folder);
     let period = period(args, |name| env::var(name).ok());
@@ -88,26 +81,50 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(ended.code)
 }
 
-/// Checks that a report can be written there, before a program runs for an hour.
-fn check_report(target: &Path) -> anyhow::Result<()> {
-    let shown = target.display();
-    let why = || format!("can't write the report to {shown}; name another file with --json=FILE");
-    match fs::metadata(target) {
-        // Beside the profiles, where it was checked, or standard output.
-        _ if target.as_os_str().is_empty() || target == Path::new("-") => Ok(()),
-        Ok(about) if about.is_dir() => {
-            anyhow::bail!("can't write the report to {shown}, a folder; name a file in it")
+/// Names the agent to .NET: as the profiler, or beside one that is there already.
+fn name_agent(command: &mut Command, agent: &Path) -> anyhow::Result<()> {
+    let path = agent.to_string_lossy();
+    let Some(other) = other_profiler() else {
+        for name in OTHER_PATHS {
+            command.env_remove(name);
         }
-        // A pipe would wait for its reader.
-        Ok(about) if !about.is_file() => Ok(()),
-        Ok(_) => OpenOptions::new().append(true).open(target).map(drop).with_context(why),
-        Err(_) => File::create_new(target).and_then(|_| fs::remove_file(target)).with_context(why),
-    }
+        command.envs(agent_variables(&path));
+        return Ok(());
+    };
+    check_beside(agent)?;
+    note(format!(
+        "beside the profiler {other} of CORECLR_PROFILER, which stays; before .NET 6 there can be \
+         only one, and then this one is not loaded"
+    ));
+    command.envs(beside_variables(&path, env::var(BESIDE_LIST).ok().as_deref()));
+    Ok(())
+}
+
+/// The profiler of somebody else that .NET is to load.
+fn other_profiler() -> Option<String> {
+    let var = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let is_enabled = var("CORECLR_ENABLE_PROFILING").is_some_and(|value| value.trim() != "0");
+    let other = var("CORECLR_PROFILER").filter(|_| is_enabled)?;
+    (!other.eq_ignore_ascii_case(PROFILER_GUID)).then_some(other)
+}
+
+/// Whether the list of profilers can have the agent's path.
+///
+/// # Errors
+/// That it can't, and what to do.
+pub fn check_beside(agent: &Path) -> anyhow::Result<()> {
+    let shown = agent.display();
+    anyhow::ensure!(
+        !agent.to_string_lossy().contains([';', '=']),
+        "{shown}: a path with ; or = can't be in .NET's list of profilers; put the agent elsewhere"
+    );
+    Ok(())
 }
 
 /// Says it if what was not started looks like the report's file: `--json r.json -- program`.
 fn with_hint(failure: Failure, args: &RunArgs) -> Failure {
-    let Some(first) = args.command.first().filter(|_| args.json.as_deref() == Some(OsStr::new("")))
+    let Some(first) =
+        args.command.first().filter(|_| args.report.json.as_deref() == Some(OsStr::new("")))
     else {
         return failure;
     };
@@ -157,7 +174,7 @@ fn period(args: &RunArgs, var: impl Fn(&str) -> Option<String>) -> String {
 }
 
 /// What the program is called: for `dotnet App.dll` it is `App`.
-fn program_name(command: &[OsString]) -> String {
+pub fn program_name(command: &[OsString]) -> String {
     let stem = |text: &OsStr| {
         Path::new(text).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned())
     };
@@ -171,18 +188,10 @@ fn program_name(command: &[OsString]) -> String {
 
 fn warn_of_environment() {
     let var = |name: &str| env::var(name).ok();
-    if let Some(name) = missing::disabling_variable(var) {
+    if let Some(setting) = switched_off(Switch::Profiler, var) {
         warn(format!(
-            "{name}=0 is set: .NET will not load the profiler; unset it, or there will be no \
+            "{setting} is set: .NET will not load the profiler; unset it, or there will be no \
              profile"
-        ));
-    }
-    if let Some(other) = var("CORECLR_PROFILER").filter(|other| !other.is_empty())
-        && !other.eq_ignore_ascii_case(PROFILER_GUID)
-    {
-        warn(format!(
-            "CORECLR_PROFILER={other} is set: another profiler, which is not loaded in this run, \
-             since .NET loads only one"
         ));
     }
 }
@@ -195,19 +204,8 @@ fn finish(
     period: &str,
     hint: Option<&str>,
 ) -> Result<(), Failure> {
-    let files = before
-        .new_files(folder)
-        .with_context(|| format!("can't list the output folder {}", folder.display()))?;
-    let mut loader = Loader::default();
-    for file in &files {
-        match files::read(file) {
-            Ok(decoded) => loader.add(file, &decoded),
-            Err(error) => warn(format!("{error:#}")),
-        }
-    }
-    if loader.is_empty() {
-        let program = program_name(&args.command);
-        let shown = shown(folder);
+    let files = outcome::new_files(before, folder)?;
+    let Some(loaded) = outcome::load(&files, folder) else {
         if files.is_empty() {
             let var = |name: &str| match name {
                 PERIOD => Some(period.to_owned()),
@@ -217,21 +215,10 @@ fn finish(
                 .command
                 .first()
                 .is_some_and(|first| Path::new(first).file_name() == Some(OsStr::new("dotnet")));
+            let program = program_name(&args.command);
             warn(missing::explain(ended, &program, is_dotnet, var));
-        } else {
-            warn(format!("none of the {} in {shown} could be read", count(files.len(), "file")));
         }
         return Ok(());
-    }
-    let loaded = loader.finish();
-    let scope = Scope::Work;
-    let view = View {
-        by: By::Function,
-        sort: None,
-        clock: None,
-        limit: args.top,
-        scope,
-        is_filtered: false,
     };
     let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
     let how = match ended.cut_off_by() {
@@ -241,68 +228,16 @@ fn finish(
         ),
         None => format!("the program ended with exit code {} after {ran}", ended.code),
     };
-    match &args.json {
-        Some(target) => {
-            if ended.cut_off_by().is_some() {
-                warn(how);
-            }
-            write_json(Path::new(target), folder, &loaded, &view, ended)
-        }
-        None => write_tables(folder, &loaded, &view, &how, hint),
+    Outcome {
+        folder,
+        how,
+        is_cut_off: ended.cut_off_by().is_some(),
+        elapsed: ended.elapsed,
+        more: vec![
+            ("exit_code", json!(ended.code)),
+            ("signal", json!(ended.signal.map(signal_name))),
+        ],
+        hint,
     }
-}
-
-fn write_tables(
-    folder: &Path,
-    loaded: &Loaded,
-    view: &View,
-    how: &str,
-    hint: Option<&str>,
-) -> Result<(), Failure> {
-    let mut err = anstream::stderr().lock();
-    let width = table::width(&std::io::stderr());
-    writeln!(err, "\n{}\n", table::hanging("corprof: ", how, width))?;
-    writeln!(err, "{}", report::tables(loaded, view, width))?;
-    write!(err, "{}", report::numbers(loaded, view, width))?;
-    let files = count(loaded.files.len(), "file");
-    writeln!(err, "{:<9} {files} in {}", "profiles", shown(folder))?;
-    if let Some(hint) = hint {
-        writeln!(err, "{}", table::hanging(&format!("{:<9} ", "spans"), hint, width))?;
-    }
-    Ok(())
-}
-
-fn write_json(
-    target: &Path,
-    folder: &Path,
-    loaded: &Loaded,
-    view: &View,
-    ended: &Ended,
-) -> Result<(), Failure> {
-    let mut map = report::json(loaded, view);
-    map.insert("exit_code".into(), json!(ended.code));
-    map.insert("signal".into(), json!(ended.signal.map(signal_name)));
-    let ran = u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX);
-    map.insert("elapsed_ns".into(), json!(ran));
-    map.insert("output_dir".into(), json!(folder.to_string_lossy()));
-    let text = format!("{}\n", serde_json::to_string_pretty(&Value::Object(map))?);
-    if target == Path::new("-") {
-        let mut out = anstream::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
-        return Ok(());
-    }
-    let target = if target.as_os_str().is_empty() { &folder.join("report.json") } else { target };
-    fs::write(target, text)
-        .with_context(|| format!("can't write the report to {}", target.display()))?;
-    note(format!("the report is in {}", shown(target)));
-    Ok(())
-}
-
-/// A path relative to the current folder where it is inside of it.
-fn shown(path: &Path) -> String {
-    let here = env::current_dir().and_then(fs::canonicalize).ok();
-    let inside = here.and_then(|here| path.strip_prefix(here).ok());
-    let path = inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path);
-    path.display().to_string()
+    .show(&loaded, &args.report)
 }

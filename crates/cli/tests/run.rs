@@ -321,12 +321,42 @@ fn what_stands_in_the_way_is_said() {
     with("DOTNET_EnableDiagnostics", "0")
         .check(0, &["warning: DOTNET_EnableDiagnostics=0 is set: .NET will not load the profiler"]);
     with("DOTNET_EnableDiagnostics_Profiler", "0").check(0, &["with it .NET loads no profiler"]);
-    with("CORECLR_PROFILER", "{846F5F1C-F9AE-4B07-969E-05C26BC060D8}")
-        .check(0, &["warning: CORECLR_PROFILER={846F5F1C", "another profiler"]);
+    let off = with("CORECLR_PROFILER", "{846F5F1C-F9AE-4B07-969E-05C26BC060D8}");
     let ours = with("CORECLR_PROFILER", "{8a3f1c52-6b0d-4e57-9c1e-2d7c0f9b5a41}");
-    assert!(!ours.err.contains("another profiler"), "{}", ours.err);
+    for ran in [off, ours] {
+        assert!(!ran.err.contains("beside the profiler"), "{}", ran.err);
+    }
     with("CORECLR_PROFILER_PATH_64", "/other.so").check(0, &[]);
     with("CORPROF_ENABLED", "false").check(0, &["CORPROF_ENABLED is false"]);
+}
+
+#[test]
+fn another_profiler_keeps_its_place() {
+    let dir = Dir::new();
+    let other = "{846F5F1C-F9AE-4B07-969E-05C26BC060D8}";
+    let ran = dir
+        .corprof(&["run", "--", "env"])
+        .env("CORECLR_ENABLE_PROFILING", "1")
+        .env("CORECLR_PROFILER", other)
+        .env("CORECLR_PROFILER_PATH_64", "/other.so")
+        .env("CORECLR_NOTIFICATION_PROFILERS", "/third.so={0}")
+        .output()
+        .unwrap();
+    let ran = Ran::of(ran);
+    ran.check(0, &["beside the profiler {846F5F1C"]);
+    let agent = dir.path("libcorprof.so");
+    for line in [
+        &format!("CORECLR_PROFILER={other}"),
+        "CORECLR_PROFILER_PATH_64=/other.so",
+        "CORECLR_ENABLE_NOTIFICATION_PROFILERS=1",
+        &format!(
+            "CORECLR_NOTIFICATION_PROFILERS=/third.so={{0}};{}={};",
+            agent.display(),
+            "{8A3F1C52-6B0D-4E57-9C1E-2D7C0F9B5A41}"
+        ),
+    ] {
+        assert!(ran.out.lines().any(|other| other == line), "no {line:?} in {}", ran.out);
+    }
 }
 
 #[test]

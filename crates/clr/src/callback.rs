@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::com::{Guid, HResult, IID_IUNKNOWN, text};
 use crate::factory::{answer, count_nothing};
-use crate::info::{FunctionId, Info, ModuleId, ThreadId};
+use crate::info::{FunctionId, Info, ModuleId, ThreadId, copied};
 
 /// What the profiler wants to hear. Called on the runtime's threads; quick, and never blocking.
 pub trait Events: Sync {
@@ -19,7 +19,16 @@ pub trait Events: Sync {
     ///
     /// # Errors
     /// Why the profiler doesn't start.
-    fn initialize(&self, info: Info) -> Result<(), HResult>;
+    fn initialize(&'static self, info: Info) -> Result<(), HResult>;
+    /// Somebody attaches the profiler to a process that runs, and has given it these bytes.
+    ///
+    /// # Errors
+    /// Why the profiler doesn't start.
+    fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult>;
+    /// After [`Events::attach`]: from now on callbacks come.
+    fn attached(&'static self);
+    /// After [`Info::request_detach`]: no callback comes any more, and the interface is gone.
+    fn detached(&self);
     /// The runtime ends; the last call.
     fn shutdown(&self);
     /// A managed thread exists; on that thread itself in all cases seen.
@@ -93,7 +102,11 @@ static TABLE: Table = Table({
     slots[30] = thread_destroyed as *const c_void;
     slots[31] = thread_assigned as *const c_void;
     slots[72] = thread_name_changed as *const c_void;
+    slots[80] = initialize_for_attach as *const c_void;
+    slots[81] = attach_complete as *const c_void;
+    slots[82] = detach_succeeded as *const c_void;
     slots[94] = dynamic_method_unloaded as *const c_void;
+    slots[97] = load_as_notification_only as *const c_void;
     slots
 });
 
@@ -142,6 +155,42 @@ unsafe extern "system" fn initialize(_this: *mut c_void, unknown: *mut c_void) -
         let started = unsafe { Info::query(unknown) }.and_then(|info| events.initialize(info));
         started.err().map_or(HResult::OK, |_| HResult::CANCEL_ACTIVATION)
     })
+}
+
+unsafe extern "system" fn initialize_for_attach(
+    _this: *mut c_void,
+    unknown: *mut c_void,
+    data: *const c_void,
+    length: u32,
+) -> HResult {
+    guarded(HResult::CANCEL_ACTIVATION, |events| {
+        // SAFETY: the runtime gives `length` bytes at `data`, or null.
+        let data = unsafe { copied(data.cast(), length) };
+        // SAFETY: the runtime passes a live object to InitializeForAttach.
+        let started = unsafe { Info::query(unknown) }.and_then(|info| events.attach(info, &data));
+        started.err().map_or(HResult::OK, |_| HResult::CANCEL_ACTIVATION)
+    })
+}
+
+extern "system" fn attach_complete(_this: *mut c_void) -> HResult {
+    notified(Events::attached)
+}
+
+extern "system" fn detach_succeeded(_this: *mut c_void) -> HResult {
+    notified(Events::detached)
+}
+
+/// Leaves the place of the one main profiler to others: nothing that needs it is asked for. Not
+/// asked before .NET 6; there, the profiler is the main one.
+unsafe extern "system" fn load_as_notification_only(
+    _this: *mut c_void,
+    notification_only: *mut i32,
+) -> HResult {
+    if !notification_only.is_null() {
+        // SAFETY: the runtime gives a place for the answer.
+        unsafe { notification_only.write(i32::from(!cfg!(feature = "oracle"))) };
+    }
+    HResult::OK
 }
 
 extern "system" fn shutdown(_this: *mut c_void) -> HResult {

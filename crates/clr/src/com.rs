@@ -1,6 +1,7 @@
 //! COM as far as it is needed: identifiers, results, counted pointers, and calls by slot number.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// An interface's or class's identifier, as it lies in memory.
@@ -107,6 +108,31 @@ impl ComPtr {
     /// `raw` is null or a live COM object with one reference that is ours.
     pub(crate) unsafe fn from_raw(raw: *mut c_void) -> Option<Self> {
         NonNull::new(raw).map(Self)
+    }
+
+    /// Gives the reference back and then calls the object once more; gets it back if that fails.
+    ///
+    /// # Safety
+    /// Somebody else keeps the object alive during the call, and after it if it fails.
+    pub(crate) unsafe fn last_call(
+        self,
+        call: impl FnOnce(&ManuallyDrop<Self>) -> HResult,
+    ) -> Result<(), (HResult, Self)> {
+        let raw = self.as_raw();
+        drop(self);
+        let Some(pointer) = NonNull::new(raw).map(|raw| ManuallyDrop::new(Self(raw))) else {
+            return Ok(());
+        };
+        call(&pointer).ok().map_err(|error| {
+            // SAFETY: slot 1 of every COM object is AddRef; it lives, by the caller's promise.
+            let function = unsafe { slot(raw, 1) };
+            // SAFETY: that is AddRef's signature.
+            let add_ref: unsafe extern "system" fn(*mut c_void) -> u32 =
+                unsafe { std::mem::transmute(function) };
+            // SAFETY: a live object.
+            unsafe { add_ref(raw) };
+            (error, ManuallyDrop::into_inner(pointer))
+        })
     }
 
     pub(crate) fn as_raw(&self) -> *mut c_void {

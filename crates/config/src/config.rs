@@ -89,6 +89,8 @@ pub struct Config {
     pub span_ids: bool,
     /// Whether OpenTelemetry's thread and process contexts are published.
     pub otel_context: bool,
+    /// Whether the agent can be spoken to while it runs.
+    pub control: bool,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -146,6 +148,7 @@ impl Config {
             span_threads: 0,
             span_ids: true,
             otel_context: false,
+            control: true,
             log: LogLevel::Warn,
             log_file: None,
         }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+pub mod control;
 pub mod docs;
 mod duration;
 mod option;
@@ -16,6 +17,6 @@ mod warning;
 pub use config::{Config, LogLevel, Sampler};
 pub use duration::{duration_from_text, duration_to_text};
 pub use option::{Choice, Kind, Opt, Reason};
-pub use options::{OPTIONS, find};
-pub use variables::{PROFILER_GUID, agent_variables};
+pub use options::{OPTIONS, find, is_same};
+pub use variables::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};
 pub use warning::Warning;

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 17] = [
+pub static OPTIONS: [Opt; 18] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -183,6 +183,16 @@ pub static OPTIONS: [Opt; 17] = [
                drafts of its specification. On x86-64 only.",
     },
     Opt {
+        var: "CORPROF_CONTROL",
+        aliases: &[],
+        flag: Some("control"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.control = value },
+        help: "Whether `corprof ctl` can reach the process while it runs: by a socket in its \
+               temporary folder, which only the same user and root can open.",
+    },
+    Opt {
         var: "CORPROF_LOG",
         aliases: &[],
         flag: Some("log"),
@@ -228,4 +238,11 @@ pub static OPTIONS: [Opt; 17] = [
 #[must_use]
 pub fn find(var: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| option.var == var)
+}
+
+/// Whether two variables set the same option, or are the same.
+#[must_use]
+pub fn is_same(one: &str, other: &str) -> bool {
+    let sets = |option: &&Opt, name: &str| option.var == name || option.aliases.contains(&name);
+    one == other || OPTIONS.iter().any(|option| sets(&option, one) && sets(&option, other))
 }

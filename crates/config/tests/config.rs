@@ -31,6 +31,7 @@ fn nothing_set_is_all_defaults() {
         span_threads: 10,
         span_ids: true,
         otel_context: false,
+        control: true,
         log: LogLevel::Warn,
         log_file: None,
     };
@@ -56,6 +57,7 @@ fn every_option_can_be_set() {
         ("CORPROF_SPAN_THREADS", "0"),
         ("CORPROF_SPAN_IDS", "no"),
         ("CORPROF_OTEL_CONTEXT", "on"),
+        ("CORPROF_CONTROL", "off"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
     ]);
@@ -76,6 +78,7 @@ fn every_option_can_be_set() {
         span_threads: 0,
         span_ids: false,
         otel_context: true,
+        control: false,
         log: LogLevel::Debug,
         log_file: Some(PathBuf::from("log")),
     };

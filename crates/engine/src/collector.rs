@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use config::Config;
@@ -37,6 +37,9 @@ pub struct CollectorState {
     pub stop: AtomicBool,
     /// The last profile has been written.
     pub stopped: AtomicBool,
+    /// The process's CPU clock when the tracking of threads ended, in nanoseconds; 0 before. The
+    /// program may run on while the last profile is made.
+    pub process_cpu_ns: AtomicU64,
 }
 
 /// Counters at the start of a period, to tell what happened in it.
@@ -67,7 +70,7 @@ pub struct Collector {
     complaint: Option<std::io::ErrorKind>,
     signal: Option<i32>,
     signal_taken: bool,
-    seq: u64,
+    profiles: Arc<AtomicU64>,
     settled: u64,
     start: Marks,
 }
@@ -96,12 +99,14 @@ pub struct Parts {
     pub folder: PathBuf,
     /// The sampling signal, to be watched.
     pub signal: Option<i32>,
+    /// How many profiles this process has had: the next one's number.
+    pub profiles: Arc<AtomicU64>,
 }
 
 impl Collector {
-    /// A collector whose first period begins now.
+    /// A collector whose first period begins now, at that time of the process's CPU clock.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts, process_cpu_ns: u64) -> Self {
         let Parts {
             shared,
             inbox,
@@ -114,6 +119,7 @@ impl Collector {
             accounts,
             folder,
             signal,
+            profiles,
         } = parts;
         let mut collector = Self {
             shared,
@@ -129,12 +135,12 @@ impl Collector {
             complaint: None,
             signal,
             signal_taken: false,
-            seq: 0,
+            profiles,
             settled: 0,
             start: Marks::default(),
         };
         // Its threads have used nothing yet; the clock of the thread that makes it is another's.
-        collector.start = Marks { own_cpu_ns: 0, ..collector.marks() };
+        collector.start = Marks { own_cpu_ns: 0, process_cpu_ns, ..collector.marks() };
         collector
     }
 
@@ -239,8 +245,13 @@ impl Collector {
             ..self.report(&end)
         });
         self.write(&profile);
-        self.seq = self.seq.saturating_add(1);
+        self.profiles.fetch_add(1, Ordering::Relaxed);
         self.start = end;
+    }
+
+    /// The number of the profile that is being made.
+    fn seq(&self) -> u64 {
+        self.profiles.load(Ordering::Relaxed)
     }
 
     fn report(&self, end: &Marks) -> SelfReport {
@@ -251,7 +262,7 @@ impl Collector {
             service: self.config.service.clone(),
             sampler: self.config.sampler.name().to_owned(),
             pid: u64::from(std::process::id()),
-            seq: self.seq,
+            seq: self.seq(),
             cpu_interval_ns: nanos(self.config.cpu_interval),
             wall_interval_ns: nanos(self.config.wall_interval),
             wall_threads: u64::from(self.config.wall_threads),
@@ -268,7 +279,7 @@ impl Collector {
     }
 
     fn write(&mut self, profile: &Profile) {
-        let name = profile::file_name(&self.config.service, std::process::id(), self.seq);
+        let name = profile::file_name(&self.config.service, std::process::id(), self.seq());
         let bytes = match profile::pprof::write(profile, Vec::new()) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -306,10 +317,14 @@ impl Collector {
             self.shared.losses.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
         };
         let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
+        let process_cpu_ns = match self.state.process_cpu_ns.load(Ordering::Acquire) {
+            0 => clock::process_cpu_ns(),
+            at_the_end => at_the_end,
+        };
         Marks {
             unix_ns: clock::wall_clock_ns(),
             monotonic_ns: clock::monotonic_ns(),
-            process_cpu_ns: clock::process_cpu_ns(),
+            process_cpu_ns,
             own_cpu_ns: clock::own_cpu_ns().saturating_add(ticker_cpu_ns),
             cpu_samples: self.shared.kept.load(Ordering::Relaxed),
             wall_samples: self.ticker.wall_samples.load(Ordering::Relaxed),

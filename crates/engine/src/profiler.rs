@@ -1,13 +1,13 @@
-//! The profiler as a whole: started once, stopped once.
+//! The profiler as a whole: how it starts, stops, and starts again.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use config::Config;
+use config::{Config, LogLevel};
 use model::Loss;
 use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
 use signal::handler::{Shared, on_signal, set_shared};
@@ -37,6 +37,8 @@ const SIGNAL: i32 = sys::disposition::PROFILING_SIGNAL;
 const HANDLERS_NS_MAX: u64 = 1_000_000_000;
 /// How long stopping waits for the last profile.
 const LAST_PROFILE_NS_MAX: u64 = 5_000_000_000;
+/// How long taking the handler back waits for the profiler's threads, which may be writing a file.
+const THREADS_NS_MAX: u64 = 5_000_000_000;
 
 /// Why the profiler could not start.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub enum StartError {
     Handler(io::Error),
     /// A thread could not be made.
     Thread(io::Error),
+    /// A thread of the session before has not ended yet.
+    StillRunning,
 }
 
 impl std::fmt::Display for StartError {
@@ -61,6 +65,9 @@ impl std::fmt::Display for StartError {
             ),
             Self::Handler(error) => write!(formatter, "no handler for SIGPROF: {error}"),
             Self::Thread(error) => write!(formatter, "no thread of its own: {error}"),
+            Self::StillRunning => {
+                write!(formatter, "what ran before has not ended yet; try again in a few seconds")
+            }
         }
     }
 }
@@ -77,33 +84,71 @@ fn started(config: &Config, runtime_version: &str, folder: &Path) -> String {
     )
 }
 
-/// A running profiler.
+/// The profiler of a process: made once, started and stopped any number of times.
 pub struct Profiler {
     shared: &'static Shared,
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    /// How many profiles there have been.
+    profiles: Arc<AtomicU64>,
+    session: Mutex<Option<Session>>,
+}
+
+/// From a start to a stop.
+struct Session {
     ticker: Arc<TickerState>,
     collector: Arc<CollectorState>,
     log: Log,
-    stopped: AtomicBool,
+    /// Who had the signal before.
+    before: Disposition,
+    /// Whether it is over, except that its handler is still there.
+    stopped: bool,
 }
 
 impl Profiler {
-    /// Starts: handler, threads, first period. Threads of the runtime are told of by `registry`.
+    /// A profiler that does nothing yet. The memory that handlers use is never given back, so a
+    /// process has one profiler.
+    ///
+    /// # Errors
+    /// That there is no memory.
+    pub fn new() -> Result<Self, StartError> {
+        let shared = make_shared().map_err(StartError::Memory)?;
+        let inbox = Arc::new(Inbox::default());
+        let off = CpuSampler::new(None, Duration::ZERO, SIGNAL, Log::new(LogLevel::Off, None));
+        let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), off));
+        registry.stop();
+        let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox)));
+        let (profiles, session) = (Arc::default(), Mutex::new(None));
+        Ok(Self { shared, registry, inbox, spans, profiles, session })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Session>> {
+        // What a panicked holder left is a session or none: both can be stopped.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts: handler, threads, first period. Threads of the runtime are told of by `registry`,
+    /// those that were there before as well. Does nothing if it runs already.
     ///
     /// # Errors
     /// Why it can't.
     pub fn start(
+        &self,
         config: Config,
         runtime: Arc<dyn Runtime>,
         folder: PathBuf,
         log: Log,
-    ) -> Result<Self, StartError> {
-        let shared = make_shared().map_err(StartError::Memory)?;
-        shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
-        install(shared)?;
-        let inbox = Arc::new(Inbox::default());
+    ) -> Result<(), StartError> {
+        let mut place = self.lock();
+        if place.as_ref().is_some_and(|session| !session.stopped) {
+            return Ok(());
+        }
+        if let Some(last) = place.take() {
+            last.withdraw()?;
+        }
+        self.shared.cpu_interval_ns.store(nanos(config.cpu_interval), Ordering::Relaxed);
+        let before = install(self.shared)?;
         let wanted = Wanted {
             cpu: config.cpu_enabled,
             wall: config.wall_enabled,
@@ -111,36 +156,60 @@ impl Profiler {
         };
         // The wall time of running threads is charged by CPU samples.
         let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);
-        let cpu = CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone());
-        let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), cpu));
-        let ticker = Arc::new(TickerState::default());
-        let collector = Arc::new(CollectorState::default());
-        let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox), config.spans));
-        let profiler = Self {
-            shared,
-            registry: Arc::clone(&registry),
-            inbox: Arc::clone(&inbox),
-            spans: Arc::clone(&spans),
-            ticker: Arc::clone(&ticker),
-            collector: Arc::clone(&collector),
+        self.registry.resume(CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone()));
+        // What nobody took is of the last session.
+        drop(self.inbox.take(Duration::ZERO));
+        let session = place.insert(Session {
+            ticker: Arc::new(TickerState::default()),
+            collector: Arc::new(CollectorState::default()),
             log: log.clone(),
-            stopped: AtomicBool::new(false),
-        };
-        profiler.spawn_ticker(&config)?;
+            before,
+            stopped: false,
+        });
+        let started = started(&config, &runtime.version(), &folder);
+        let begun = self.begin(session, config, runtime, folder);
+        match begun {
+            Ok(()) => log.info(&started),
+            Err(_) => {
+                session.stopped = true;
+                self.registry.stop();
+                session.ticker.stop.store(true, Ordering::Release);
+                session.collector.stopped.store(true, Ordering::Release);
+            }
+        }
+        begun
+    }
+
+    fn begin(
+        &self,
+        session: &Session,
+        config: Config,
+        runtime: Arc<dyn Runtime>,
+        folder: PathBuf,
+    ) -> Result<(), StartError> {
+        let shared = self.shared;
+        if config.spans {
+            self.spans.open();
+        }
+        self.spawn_ticker(session, &config)?;
         #[cfg(feature = "oracle")]
-        let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
+        let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), session.log.clone());
+        let wanted = Wanted {
+            cpu: config.cpu_enabled,
+            wall: config.wall_enabled,
+            span_ids: config.span_ids,
+        };
+        let natives = config.native_threads;
         let runtime_version = runtime.version();
         let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
-        let started = started(&config, &runtime_version, &folder);
-        let natives = config.native_threads;
         let parts = Parts {
             shared,
-            inbox,
-            spans,
-            ticker,
-            state: collector,
+            inbox: Arc::clone(&self.inbox),
+            spans: Arc::clone(&self.spans),
+            ticker: Arc::clone(&session.ticker),
+            state: Arc::clone(&session.collector),
             config,
-            log,
+            log: session.log.clone(),
             runtime_version,
             accounts: Accounts::new(
                 shared,
@@ -151,26 +220,23 @@ impl Profiler {
             ),
             folder,
             signal: Some(SIGNAL),
+            profiles: Arc::clone(&self.profiles),
         };
         // Made here and not on its thread, which may begin to run late: the first period begins
         // before the first sample.
-        registry.begin(natives);
-        let collector = Collector::new(parts);
-        let state = Arc::clone(&profiler.collector);
+        let process_cpu_ns = self.registry.begin(natives);
+        let collector = Collector::new(parts, process_cpu_ns);
+        let (state, registry) = (Arc::clone(&session.collector), Arc::clone(&self.registry));
         let run = move || {
             guarded(shared, &registry, || collector.run());
             state.stopped.store(true, Ordering::Release);
         };
-        thread::spawn("corprof-collect", run)
-            // The other thread would run on for nobody.
-            .inspect_err(|_| profiler.ticker.stop.store(true, Ordering::Release))
-            .map_err(StartError::Thread)?;
+        thread::spawn("corprof-collect", run).map_err(StartError::Thread)?;
         shared.gate.open();
-        profiler.log.info(&started);
-        Ok(profiler)
+        Ok(())
     }
 
-    fn spawn_ticker(&self, config: &Config) -> Result<(), StartError> {
+    fn spawn_ticker(&self, session: &Session, config: &Config) -> Result<(), StartError> {
         let (shared, inbox) = (self.shared, Arc::clone(&self.inbox));
         let wall_interval_ns = nanos(config.wall_interval);
         let beat = Beat {
@@ -185,15 +251,20 @@ impl Profiler {
             shared,
             registry: Arc::clone(&self.registry),
             inbox,
-            state: Arc::clone(&self.ticker),
+            state: Arc::clone(&session.ticker),
             wall,
             scan: Scan::new(SIGNAL),
             natives: config.native_threads.then(|| Natives::new(Arc::clone(&self.registry))),
             scan_interval_ns: nanos(config.cpu_interval),
             wall_interval_ns,
         };
-        let registry = Arc::clone(&self.registry);
-        thread::spawn("corprof-tick", move || guarded(shared, &registry, || ticker.run()))
+        let (registry, state) = (Arc::clone(&self.registry), Arc::clone(&session.ticker));
+        let run = move || {
+            guarded(shared, &registry, || ticker.run());
+            state.stopped.store(true, Ordering::Release);
+        };
+        thread::spawn("corprof-tick", run)
+            .inspect_err(|_| session.ticker.stopped.store(true, Ordering::Release))
             .map_err(StartError::Thread)
     }
 
@@ -221,22 +292,63 @@ impl Profiler {
     }
 
     /// Stops: no signal any more, no handler inside, all time charged, the last profile written.
-    /// Returns after some seconds at the latest, whatever happens.
+    /// The handler stays, for signals that are still under way. Returns after some seconds at the
+    /// latest, whatever happens.
     pub fn stop(&self) {
-        if self.stopped.swap(true, Ordering::SeqCst) {
-            return;
-        }
+        let mut place = self.lock();
+        let Some(session) = place.as_mut().filter(|session| !session.stopped) else { return };
+        session.stopped = true;
         self.spans.close();
-        self.registry.stop();
+        if let Some(process_cpu_ns) = self.registry.stop() {
+            session.collector.process_cpu_ns.store(process_cpu_ns, Ordering::Release);
+        }
         self.shared.gate.shut();
         wait(HANDLERS_NS_MAX, || self.shared.gate.inside() == 0);
-        self.collector.stop.store(true, Ordering::Release);
+        session.collector.stop.store(true, Ordering::Release);
         self.inbox.hurry();
-        if !wait(LAST_PROFILE_NS_MAX, || self.collector.stopped.load(Ordering::Acquire)) {
-            self.log.error("the last profile was not written in time");
+        if !wait(LAST_PROFILE_NS_MAX, || session.collector.stopped.load(Ordering::Acquire)) {
+            session.log.error("the last profile was not written in time");
         }
-        self.ticker.stop.store(true, Ordering::Release);
-        self.log.info("stopped");
+        session.ticker.stop.store(true, Ordering::Release);
+        session.log.info("stopped");
+    }
+
+    /// Stops, and takes the handler back: nothing of the profiler runs any more or will.
+    ///
+    /// # Errors
+    /// That one of its threads didn't end in time.
+    pub fn withdraw(&self) -> Result<(), StartError> {
+        self.stop();
+        let mut place = self.lock();
+        match place.take() {
+            Some(session) => session.withdraw(),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.lock().as_ref().is_some_and(|session| !session.stopped)
+    }
+}
+
+impl Session {
+    /// Waits until its threads have ended, so that nobody sends signals, and takes the handler back
+    /// unless somebody else has the signal by now.
+    fn withdraw(self) -> Result<(), StartError> {
+        let ended = wait(THREADS_NS_MAX, || {
+            self.collector.stopped.load(Ordering::Acquire)
+                && self.ticker.stopped.load(Ordering::Acquire)
+        });
+        if !ended {
+            return Err(StartError::StillRunning);
+        }
+        let ours = Disposition::Handler(on_signal as *const () as usize);
+        if disposition::current(SIGNAL).map_err(StartError::Handler)? == ours {
+            disposition::withdraw(SIGNAL, self.before).map_err(StartError::Handler)?;
+        }
+        Ok(())
     }
 }
 
@@ -278,8 +390,8 @@ fn make_shared() -> io::Result<&'static Shared> {
     Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))
 }
 
-/// Installs the handler, unless the signal is somebody else's.
-fn install(shared: &'static Shared) -> Result<(), StartError> {
+/// Installs the handler, unless the signal is somebody else's; returns whose it was before.
+fn install(shared: &'static Shared) -> Result<Disposition, StartError> {
     if let Disposition::Handler(_) = disposition::current(SIGNAL).map_err(StartError::Handler)? {
         return Err(StartError::SignalTaken);
     }
@@ -291,7 +403,7 @@ fn install(shared: &'static Shared) -> Result<(), StartError> {
     if let Disposition::Handler(address) = before {
         shared.previous.store(address, Ordering::Relaxed);
     }
-    Ok(())
+    Ok(before)
 }
 
 fn nanos(duration: Duration) -> u64 {

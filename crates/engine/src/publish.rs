@@ -69,8 +69,9 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.shared.tables.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.retired.extend(self.current.take());
         self.free();
         // What a handler may still see is left behind on purpose.
-        self.retired.drain(..).chain(self.current.take()).for_each(std::mem::forget);
+        self.retired.drain(..).for_each(std::mem::forget);
     }
 }

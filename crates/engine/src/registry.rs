@@ -17,6 +17,7 @@ use signal::context::Context;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
 use sys::proc::{Stat, thread_ids, thread_name};
+use sys::stacks::stacks_of;
 use sys::thread::StackRange;
 use sys::{alternate_stack, clock, disposition, thread};
 
@@ -126,8 +127,55 @@ impl Life {
     }
 }
 
-#[derive(Default)]
+/// The record of a thread that is not tracked while the profiler is stopped, but whose tracer
+/// writes to it all the time: the thread gets the same one again.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    index: u32,
+    /// When its thread began, in the kernel's ticks since boot.
+    start_ticks: u64,
+}
+
+/// All clocks at the beginning.
+struct Beginning {
+    /// By the kernel's ids.
+    clocks: FxHashMap<u32, u64>,
+    process_ns: u64,
+}
+
+impl Beginning {
+    /// The clocks can't be read at one instant. What threads use between the first and the last
+    /// reading is an error of the sums, so of some tries the quickest counts: on a busy machine
+    /// this thread may lose its processor in the middle of one.
+    fn now() -> Self {
+        const TRIES: usize = 5;
+        const ENOUGH_NS: u64 = 200_000;
+        let mut best = Self::read();
+        for _ in 1..TRIES {
+            if best.1 <= ENOUGH_NS {
+                break;
+            }
+            let next = Self::read();
+            if next.1 < best.1 {
+                best = next;
+            }
+        }
+        best.0
+    }
+
+    /// The clocks, and how much the process used meanwhile.
+    fn read() -> (Self, u64) {
+        let ids = thread_ids().unwrap_or_default();
+        let before_ns = clock::process_cpu_ns();
+        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
+        let clocks = ids.into_iter().filter_map(clock).collect();
+        let process_ns = clock::process_cpu_ns();
+        (Self { clocks, process_ns }, process_ns.saturating_sub(before_ns))
+    }
+}
+
 struct Threads {
+    cpu: Arc<CpuSampler>,
     entries: FxHashMap<Id, Entry>,
     /// Those that the runtime doesn't tell of.
     natives: FxHashMap<u32, Life>,
@@ -142,6 +190,8 @@ struct Threads {
     watches: FxHashMap<ThreadRef, Watch>,
     /// The kernel's ids of threads whose context a tracer writes.
     traced: FxHashSet<u32>,
+    /// By the kernel's ids; empty unless stopped.
+    homes: FxHashMap<u32, Home>,
     free: Vec<u32>,
     used: u32,
     changes: Vec<Change>,
@@ -152,7 +202,6 @@ struct Threads {
 pub struct Registry {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
-    cpu: CpuSampler,
     threads: Mutex<Threads>,
 }
 
@@ -160,18 +209,72 @@ impl Registry {
     /// An empty list.
     #[must_use]
     pub fn new(shared: &'static Shared, inbox: Arc<Inbox>, cpu: CpuSampler) -> Self {
-        Self { shared, inbox, cpu, threads: Mutex::default() }
+        Self { shared, inbox, threads: Mutex::new(Threads::new(cpu)) }
+    }
+
+    /// Goes on after [`Registry::stop`], with that sampler. Nobody is tracked yet.
+    pub fn resume(&self, cpu: CpuSampler) {
+        let mut threads = self.lock();
+        threads.cpu = Arc::new(cpu);
+        threads.leave_homes_of_the_dead();
+        threads.entries.retain(|id, _| matches!(id, Id::Managed(_)));
+        threads.natives.clear();
+        threads.balance = None;
+        threads.changes.clear();
+        threads.stopped = false;
+    }
+
+    /// Forgets the threads that the runtime has told of: it will not tell when they end.
+    pub fn forget(&self) {
+        let mut threads = self.lock();
+        if threads.stopped {
+            threads.entries.clear();
+        }
+    }
+
+    /// Threads that are there already, by the runtime's numbers and the kernel's ids.
+    pub fn present(&self, managed: &[(ManagedId, u32)]) {
+        let tids: Vec<u32> = managed.iter().map(|(_, tid)| *tid).collect();
+        let programs = thread_name(std::process::id());
+        for ((id, tid), stack) in managed.iter().zip(stacks_of(&tids)) {
+            let name = thread_name(*tid).unwrap_or_default();
+            let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
+            // A thread without a name of its own has the program's.
+            if !name.is_empty() && Some(&name) != programs.as_ref() {
+                self.named_if_nameless(*id, name);
+            }
+            let arrival = Arrival { tid: *tid, stack, takes_signals: true, class };
+            self.track(Id::Managed(*id), &arrival);
+        }
+        self.say_refusal();
+    }
+
+    /// The kernel's name of a thread is cut after 15 bytes, so one that the runtime told is better.
+    fn named_if_nameless(&self, id: ManagedId, name: String) {
+        let is_nameless = {
+            let threads = self.lock();
+            threads.entries.get(&Id::Managed(id)).is_none_or(|entry| entry.name.is_none())
+        };
+        if is_nameless {
+            self.named(id, name);
+        }
+    }
+
+    fn say_refusal(&self) {
+        let cpu = Arc::clone(&self.lock().cpu);
+        cpu.say_refusal();
     }
 
     /// Begins to count: what threads have used before now is none of the profile's. With `natives`,
-    /// threads that the runtime doesn't tell of are tracked, too.
-    pub fn begin(&self, natives: bool) {
-        let ids = thread_ids().unwrap_or_default();
-        let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
+    /// threads that the runtime doesn't tell of are tracked, too. Returns the process's CPU clock at
+    /// that instant, in nanoseconds.
+    pub fn begin(&self, natives: bool) -> u64 {
         let mut threads = self.lock();
-        let balance = Balance::begin(clock::process_cpu_ns(), thread::spawned_cpu_ns());
+        let Beginning { clocks, process_ns } = Beginning::now();
+        let balance = Balance::begin(process_ns, thread::spawned_cpu_ns());
         threads.balance = natives.then_some(balance);
-        threads.charged = ids.into_iter().filter_map(clock).collect();
+        threads.charged = clocks;
+        process_ns
     }
 
     /// Whether threads that the runtime doesn't tell of are tracked: not before it has begun to
@@ -210,7 +313,7 @@ impl Registry {
             self.named(id, name);
         }
         self.track(Id::Managed(id), &Arrival { tid, stack, takes_signals, class });
-        self.cpu.say_refusal();
+        self.say_refusal();
     }
 
     /// A thread that the runtime doesn't tell of is tracked from now on.
@@ -225,7 +328,7 @@ impl Registry {
             threads.natives.insert(tid, Life { start_ticks, cpu_ns: 0 });
         }
         drop(threads);
-        self.cpu.say_refusal();
+        self.say_refusal();
     }
 
     fn track(&self, id: Id, arrival: &Arrival) {
@@ -242,7 +345,7 @@ impl Registry {
         // record, and so the context that a tracer writes to.
         self.end(&mut threads, id);
         self.end_native(&mut threads, tid);
-        let Some(index) = threads.take_index() else {
+        let Some(index) = threads.take_index(tid) else {
             self.shared.count(Loss::TooManyThreads);
             return;
         };
@@ -259,7 +362,7 @@ impl Registry {
         let generation = record.open(tid, stack_start, stack_end, seen_ns);
         let thread = ThreadRef { index, generation };
         self.shared.set_record_of(tid, index);
-        let watch = self.watch(thread, tid, takes_signals);
+        let watch = self.watch(&threads, thread, tid, takes_signals);
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
         if is_traced {
@@ -289,9 +392,9 @@ impl Registry {
         known.is_none_or(|known| known.tid != tid) || learns_stack
     }
 
-    fn watch(&self, thread: ThreadRef, tid: u32, takes_signals: bool) -> Watch {
+    fn watch(&self, threads: &Threads, thread: ThreadRef, tid: u32, takes_signals: bool) -> Watch {
         if takes_signals {
-            return self.cpu.watch(thread, tid, self.shared);
+            return threads.cpu.watch(thread, tid, self.shared);
         }
         self.shared.count(Loss::NoTimer);
         Watch::Off
@@ -318,9 +421,6 @@ impl Registry {
         let end = name.floor_char_boundary(THREAD_NAME_BYTES_MAX);
         name.truncate(end);
         let mut threads = self.lock();
-        if threads.stopped {
-            return;
-        }
         let entry = threads.entries.entry(Id::Managed(id)).or_default();
         if let Some(tracked) = &entry.tracked {
             self.inbox.post(Event::Named { thread: tracked.thread, name: name.clone() });
@@ -357,7 +457,6 @@ impl Registry {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
         let Some(Tracked { thread, tid, from_ns }) = tracked else { return };
         let watch = threads.watches.remove(&thread);
-        threads.traced.remove(&tid);
         let Some(record) = self.shared.records.get(thread.index as usize) else { return };
         // In this order: no signal is made any more, those under way are stale, and only then is
         // the rest read, so that no time is counted twice.
@@ -370,7 +469,7 @@ impl Registry {
         self.inbox.post(Event::CpuRest { thread, cpu_ns: rest_ns });
         let time_ns = clock::monotonic_ns();
         threads.changes.push(Change::Ended { thread, time_ns, cpu_ns });
-        threads.free.push(thread.index);
+        threads.give_back(tid, thread.index);
         if let Some(balance) = &mut threads.balance {
             balance.ended(cpu_ns.saturating_sub(from_ns));
         }
@@ -439,8 +538,10 @@ impl Registry {
     pub fn sample_soon(&self, thread: ThreadRef) {
         let Some(record) = self.shared.records.get(thread.index as usize) else { return };
         // Under the lock the timer is there: its number could be another's by now otherwise.
-        if let Some(Watch::Timer(timer)) = self.lock().watches.get_mut(&thread) {
-            self.cpu.expire_soon(timer, record);
+        let mut threads = self.lock();
+        let cpu = Arc::clone(&threads.cpu);
+        if let Some(Watch::Timer(timer)) = threads.watches.get_mut(&thread) {
+            cpu.expire_soon(timer, record);
         }
     }
 
@@ -479,13 +580,14 @@ impl Registry {
     }
 
     /// Ends the tracking of all threads: after it, no signal is made and the last CPU time of each
-    /// has been handed on. The caller shuts the gate.
-    pub fn stop(&self) {
+    /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the process's
+    /// CPU clock at that instant, in nanoseconds, unless it was stopped already.
+    pub fn stop(&self) -> Option<u64> {
         let process_ns = clock::process_cpu_ns();
         let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
         if threads.stopped {
-            return;
+            return None;
         }
         threads.stopped = true;
         let tracked: Vec<Id> = threads.entries.keys().copied().collect();
@@ -493,10 +595,51 @@ impl Registry {
             self.end(&mut threads, id);
         }
         self.charge_unseen(&mut threads, process_ns, &ids);
+        Some(process_ns)
     }
 }
 
 impl Threads {
+    fn new(cpu: CpuSampler) -> Self {
+        Self {
+            cpu: Arc::new(cpu),
+            entries: FxHashMap::default(),
+            natives: FxHashMap::default(),
+            charged: FxHashMap::default(),
+            charged_max: 0,
+            balance: None,
+            watches: FxHashMap::default(),
+            traced: FxHashSet::default(),
+            homes: FxHashMap::default(),
+            free: Vec::new(),
+            used: 0,
+            changes: Vec::new(),
+            stopped: false,
+        }
+    }
+
+    /// A record is free, unless a tracer still writes to it.
+    fn give_back(&mut self, tid: u32, index: u32) {
+        let lives = self.stopped && self.traced.contains(&tid);
+        if let Some(stat) = lives.then(|| Stat::read(tid)).flatten() {
+            self.homes.insert(tid, Home { index, start_ticks: stat.start_ticks });
+            return;
+        }
+        self.traced.remove(&tid);
+        self.free.push(index);
+    }
+
+    fn leave_homes_of_the_dead(&mut self) {
+        let lives = |tid: u32, home: &Home| {
+            Stat::read(tid).is_some_and(|stat| stat.start_ticks == home.start_ticks)
+        };
+        let dead = self.homes.extract_if(|tid, home| !lives(*tid, home));
+        for (tid, home) in dead {
+            self.traced.remove(&tid);
+            self.free.push(home.index);
+        }
+    }
+
     /// Notes up to where a thread's time has been charged: it may be told of again.
     fn note_charged(&mut self, tid: u32, cpu_ns: u64) {
         const MAX: usize = 1024;
@@ -507,8 +650,10 @@ impl Threads {
         }
     }
 
-    fn take_index(&mut self) -> Option<u32> {
-        if let Some(index) = self.free.pop() {
+    /// A record for a thread: its own if it has a home, else any that is free.
+    fn take_index(&mut self, tid: u32) -> Option<u32> {
+        let home = self.homes.remove(&tid).map(|home| home.index);
+        if let Some(index) = home.or_else(|| self.free.pop()) {
             return Some(index);
         }
         let index = self.used;

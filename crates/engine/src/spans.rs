@@ -29,29 +29,43 @@ type Labels = Box<[(String, String)]>;
 pub struct Spans {
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
-    /// Whether tracers are wanted, and the profiler has not stopped.
+    /// Whether tracers are wanted, and the profiler runs.
     open: AtomicBool,
     endpoints: Mutex<Numbers<Box<str>>>,
     label_sets: Mutex<Numbers<Labels>>,
 }
 
 impl Spans {
-    /// For tracers, unless samples are not to be labelled.
+    /// For tracers, once it is opened.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, wanted: bool) -> Self {
+    pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>) -> Self {
         let mut endpoints = Numbers::new(ENDPOINTS_MAX);
         endpoints.number(&Box::from(OTHERS), OTHERS.len());
-        inbox.post(Event::Endpoint { number: OTHERS_NUMBER, name: OTHERS.into() });
         Self {
             registry,
             inbox,
-            open: AtomicBool::new(wanted),
+            open: AtomicBool::new(false),
             endpoints: Mutex::new(endpoints),
             label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
         }
     }
 
-    /// From now on nobody is there to be told anything.
+    /// From now on there is a collector to be told. It knows nothing of what others were told.
+    pub fn open(&self) {
+        // Both locks, so that nothing gets a number in between that is told never, or twice.
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let sets = self.label_sets.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, number) in &endpoints.of {
+            self.inbox.post(Event::Endpoint { number: *number, name: name.clone() });
+        }
+        for (pairs, number) in &sets.of {
+            self.inbox.post(Event::Labels { number: u64::from(*number), pairs: pairs.clone() });
+        }
+        self.open.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on nobody is there to be told anything. Names still get numbers, for tracers keep
+    /// what they were answered.
     pub fn close(&self) {
         self.open.store(false, Ordering::Relaxed);
     }
@@ -77,7 +91,7 @@ impl Spans {
     /// The number of an endpoint's name; that of `OTHERS` if there are too many, and 0 for none.
     #[must_use]
     pub fn endpoint(&self, name: &[u8]) -> u32 {
-        if !self.is_open() || name.is_empty() {
+        if name.is_empty() {
             return 0;
         }
         let name = cut(name, ENDPOINT_BYTES_MAX).into_boxed_str();
@@ -86,7 +100,7 @@ impl Spans {
         if number == 0 {
             return OTHERS_NUMBER;
         }
-        if is_new {
+        if is_new && self.is_open() {
             // Under the lock, so that the name is told before anybody else can use its number.
             self.inbox.post(Event::Endpoint { number, name });
         }
@@ -111,9 +125,6 @@ impl Spans {
     /// there are too many sets, or no label in this one.
     #[must_use]
     pub fn labels(&self, pairs: &[u8]) -> u64 {
-        if !self.is_open() {
-            return 0;
-        }
         let pairs = labels(pairs);
         if pairs.is_empty() {
             return 0;
@@ -129,7 +140,7 @@ impl Spans {
         if number == 0 {
             self.registry.count(Loss::SpansFull);
         }
-        if is_new {
+        if is_new && self.is_open() {
             self.inbox.post(Event::Labels { number, pairs });
         }
         number
@@ -144,7 +155,11 @@ impl Spans {
         let log = crate::log::Log::new(config::LogLevel::Off, None);
         let cpu = crate::cpu::CpuSampler::new(None, std::time::Duration::ZERO, 0, log);
         let registry = Registry::new(shared, Arc::clone(&inbox), cpu);
-        Self::new(Arc::new(registry), inbox, wanted)
+        let spans = Self::new(Arc::new(registry), inbox);
+        if wanted {
+            spans.open();
+        }
+        spans
     }
 }
 
@@ -304,11 +319,17 @@ mod tests {
         let unwanted = spans(false);
         told(&unwanted);
         for spans in [unwanted, over] {
-            assert_eq!((spans.endpoint(b"a"), spans.labels(b"a\0b\0")), (0, 0));
+            // Tracers keep the numbers, so they are good ones.
+            assert_eq!((spans.endpoint(b"a"), spans.labels(b"a\0b\0")), (2, 1));
             spans.request(1, 1);
             spans.request_ended(1, 1);
             assert!(spans.own_context().is_none());
             assert!(told(&spans).is_empty());
+            spans.open();
+            let mut told = told(&spans);
+            told.sort();
+            assert_eq!(told.len(), 3, "{told:?}");
+            assert!(told[1].contains("\"a\"") && told[2].starts_with("Labels { number: 1"));
         }
     }
 }

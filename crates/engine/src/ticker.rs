@@ -24,6 +24,8 @@ pub struct TickerState {
     pub settle_request: AtomicU64,
     /// Whether to end.
     pub stop: AtomicBool,
+    /// It has ended.
+    pub stopped: AtomicBool,
     /// Wall visits made.
     pub wall_samples: AtomicU64,
     /// The ticker's CPU time, in nanoseconds.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use config::{Config, LogLevel};
 use engine::{Code, Log, ManagedId, MethodName, Profiler, Runtime, StartError};
+use sys::disposition::{self, Disposition, PROFILING_SIGNAL};
 use sys::{clock, thread};
 
 /// A runtime without methods.
@@ -27,10 +28,10 @@ impl Runtime for Nothing {
     }
 }
 
-fn start(folder: PathBuf) -> Result<Profiler, StartError> {
+fn start(profiler: &Profiler, folder: PathBuf) -> Result<(), StartError> {
     let mut config = Config::defaults("service");
     config.cpu_interval = Duration::from_millis(1);
-    Profiler::start(config, Arc::new(Nothing), folder, Log::new(LogLevel::Off, None))
+    profiler.start(config, Arc::new(Nothing), folder, Log::new(LogLevel::Off, None))
 }
 
 fn compute(cpu_ns: u64) {
@@ -38,22 +39,32 @@ fn compute(cpu_ns: u64) {
     while clock::own_cpu_ns() < until_ns {}
 }
 
-/// The CPU time and the samples of the last profile in a folder.
-fn profile(folder: &PathBuf) -> (u64, u64) {
+/// The CPU time and the samples of the profiles in a folder, and how many there are.
+fn profiles(folder: &PathBuf) -> (u64, u64, usize) {
     let files: Vec<_> = std::fs::read_dir(folder).expect("folder").flatten().collect();
-    assert_eq!(files.len(), 1, "one profile");
-    let bytes = std::fs::read(files[0].path()).expect("read");
-    let total = profile::read::decode(&bytes).expect("a profile").profile.total();
-    (total.cpu_ns, total.count)
+    let totals = files.iter().map(|file| {
+        let bytes = std::fs::read(file.path()).expect("read");
+        profile::read::decode(&bytes).expect("a profile").profile.total()
+    });
+    let (cpu_ns, samples) =
+        totals.fold((0, 0), |(ns, n), total| (ns + total.cpu_ns, n + total.count));
+    (cpu_ns, samples, files.len())
 }
 
+fn signal() -> Disposition {
+    disposition::current(PROFILING_SIGNAL).expect("a signal")
+}
+
+/// The signal is the process's, hence one test for all.
 #[test]
-fn a_second_profiler_leaves_the_first_at_work() {
+fn one_profiler_at_a_time_and_again_and_again() {
     const WORK_NS: u64 = 300_000_000;
     let base = std::env::temp_dir().join(format!("corprof-profiler-{}", std::process::id()));
-    let first = start(base.join("first")).expect("started");
-    let second = start(base.join("second"));
-    assert!(matches!(second.err(), Some(StartError::SignalTaken)));
+    let first = Profiler::new().expect("memory");
+    start(&first, base.join("first")).expect("started");
+    let second = Profiler::new().expect("memory");
+    let refused = start(&second, base.join("second"));
+    assert!(matches!(refused.err(), Some(StartError::SignalTaken)));
     let before_ns = clock::own_cpu_ns();
     first.registry().assigned(ManagedId(1), thread::own_id());
     compute(WORK_NS);
@@ -62,10 +73,51 @@ fn a_second_profiler_leaves_the_first_at_work() {
     first.stop();
     first.stop();
     // Signals that are still on their way, and threads that still come, are no trouble.
-    sys::disposition::send(thread::own_id(), sys::disposition::PROFILING_SIGNAL, 1).expect("sent");
+    disposition::send(thread::own_id(), PROFILING_SIGNAL, 1).expect("sent");
     first.registry().assigned(ManagedId(1), thread::own_id());
-    let (cpu_ns, samples) = profile(&base.join("first"));
+    let (cpu_ns, samples, count) = profiles(&base.join("first"));
+    assert_eq!(count, 1);
     assert!((WORK_NS..=after_ns).contains(&cpu_ns), "{cpu_ns} of {}", after_ns - before_ns);
     assert!(samples > 0, "samples carried it, not the rest alone");
+    starts_again(&first, base.join("again"));
     std::fs::remove_dir_all(&base).expect("cleaned up");
+}
+
+/// Each time it takes what was there, leaves nothing of itself, and gives a thread the context that
+/// its tracer knows.
+fn starts_again(profiler: &Profiler, folder: PathBuf) {
+    const TIMES: usize = 10;
+    const WORK_NS: u64 = 20_000_000;
+    let mut context = None;
+    let start_ns = clock::own_cpu_ns();
+    for n in 0..TIMES {
+        // Another thread takes the record that was given back last.
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            tell.send(thread::own_id()).expect("somebody listens");
+            let _closed = ended.recv();
+        });
+        let others_id = told.recv().expect("an id");
+        start(profiler, folder.clone()).expect("started");
+        start(profiler, folder.clone()).expect("it runs already");
+        assert!(profiler.is_running());
+        let managed = [(ManagedId(2), others_id), (ManagedId(1), thread::own_id())];
+        profiler.registry().present(&managed);
+        let place = std::ptr::from_ref(profiler.spans().own_context().expect("a context"));
+        assert_eq!(*context.get_or_insert(place), place, "{n}");
+        compute(WORK_NS);
+        profiler.withdraw().expect("its threads end");
+        assert!(!profiler.is_running());
+        assert_eq!(signal(), Disposition::Default);
+        assert_eq!(thread::spawned_ids().map(|ids| ids.len()), Some(0));
+        drop(end);
+        other.join().expect("no panic");
+    }
+    let (cpu_ns, samples, count) = profiles(&folder);
+    assert_eq!(count, TIMES, "a file each");
+    let used_ns = clock::own_cpu_ns() - start_ns;
+    let all_ns = WORK_NS * TIMES as u64;
+    assert!((all_ns..=used_ns * 2).contains(&cpu_ns), "{cpu_ns} of {used_ns}");
+    assert!(samples > TIMES as u64, "{samples}");
 }

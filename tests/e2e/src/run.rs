@@ -81,6 +81,14 @@ impl Run {
         self.checks_of_code(0)
     }
 
+    /// Checks of a run that had the agent for a part of its life.
+    pub fn checks_of_attached(&self) -> Checks<'_> {
+        let mut checks = Checks::new(self);
+        checks.code(0);
+        checks.sound();
+        checks
+    }
+
     /// The same, of a program that ends with another code.
     pub fn checks_of_code(&self, code: i32) -> Checks<'_> {
         let mut checks = Checks::new(self);

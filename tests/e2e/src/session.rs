@@ -147,6 +147,15 @@ impl Session {
         self
     }
 
+    /// Without the agent: it is to be attached.
+    #[must_use]
+    pub fn without_agent(mut self) -> Self {
+        for (name, _) in config::agent_variables("") {
+            self.command.env_remove(name);
+        }
+        self
+    }
+
     /// Killed if it still runs after that time.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {

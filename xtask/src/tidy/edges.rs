@@ -23,7 +23,7 @@ struct Allowed {
 const NOTHING: Allowed =
     Allowed { name: "", own: &[], own_in_tests: &[], outside: &[], why_unsafe: None };
 
-const PRODUCT: [Allowed; 12] = [
+const PRODUCT: [Allowed; 13] = [
     Allowed { name: "model", ..NOTHING },
     Allowed {
         name: "signal",
@@ -89,8 +89,16 @@ const PRODUCT: [Allowed; 12] = [
         ..NOTHING
     },
     Allowed {
+        name: "diagnostics",
+        outside: &[
+            ("nix", "sockets that can be connected to without waiting"),
+            ("object", "what a library needs: processor, C library"),
+        ],
+        ..NOTHING
+    },
+    Allowed {
         name: "cli",
-        own: &["config", "model", "profile"],
+        own: &["config", "diagnostics", "model", "profile"],
         outside: &[
             ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),
@@ -99,7 +107,10 @@ const PRODUCT: [Allowed; 12] = [
             ("clap", "options"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
             ("flate2", "debug information that distributions pack"),
-            ("nix", "signals to the child, its exit state, /proc"),
+            (
+                "nix",
+                "signals to the child, its exit state; users, file systems and timers for doctor",
+            ),
             ("object", "build ids and links of debug files"),
             ("rustc-demangle", "names of Rust functions in files that others wrote"),
             ("serde_json", "--json"),

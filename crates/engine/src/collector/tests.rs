@@ -28,19 +28,23 @@ fn collector(name: &str) -> (Collector, PathBuf) {
         #[cfg(feature = "oracle")]
         oracle,
     );
-    let collector = Collector::new(Parts {
-        shared,
-        inbox: Arc::default(),
-        spans: Arc::new(crate::spans::Spans::fake(shared, true)),
-        ticker: Arc::default(),
-        state: Arc::default(),
-        config: Config::defaults("service"),
-        log,
-        runtime_version: String::new(),
-        accounts,
-        folder: folder.clone(),
-        signal: None,
-    });
+    let collector = Collector::new(
+        Parts {
+            shared,
+            inbox: Arc::default(),
+            spans: Arc::new(crate::spans::Spans::fake(shared, true)),
+            ticker: Arc::default(),
+            state: Arc::default(),
+            config: Config::defaults("service"),
+            log,
+            runtime_version: String::new(),
+            accounts,
+            folder: folder.clone(),
+            signal: None,
+            profiles: Arc::default(),
+        },
+        sys::clock::process_cpu_ns(),
+    );
     (collector, folder)
 }
 

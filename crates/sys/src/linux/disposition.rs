@@ -12,15 +12,18 @@ pub const PROFILING_SIGNAL: i32 = libc::SIGPROF;
 /// Whom a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// Nobody: the kernel's default action or none at all.
-    Unhandled,
+    /// The kernel, which ends the process if the signal is one for that.
+    Default,
+    /// Nobody.
+    Ignored,
     /// A handler at this address.
     Handler(usize),
 }
 
 fn disposition(action: &libc::sigaction) -> Disposition {
     match action.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => Disposition::Unhandled,
+        libc::SIG_DFL => Disposition::Default,
+        libc::SIG_IGN => Disposition::Ignored,
         address => Disposition::Handler(address),
     }
 }
@@ -70,15 +73,25 @@ pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<Disposition> 
     if answer == 0 { Ok(disposition(&old)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Ignores a signal from now on: pending ones vanish.
+/// Takes a handler back: signals that are pending vanish, and from then on it goes to whom it went
+/// `before`, if that was no handler; else it is ignored.
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal or can't be caught.
-pub fn ignore(signal: i32) -> io::Result<()> {
-    let mut action = empty_action();
-    action.sa_sigaction = libc::SIG_IGN;
+pub fn withdraw(signal: i32, before: Disposition) -> io::Result<()> {
+    // First this, which drops what is pending on all threads: the default would end the process.
+    set(signal, libc::SIG_IGN)?;
+    match before {
+        Disposition::Default => set(signal, libc::SIG_DFL),
+        Disposition::Ignored | Disposition::Handler(_) => Ok(()),
+    }
+}
+
+fn set(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
+    let mut new = empty_action();
+    new.sa_sigaction = action;
     // SAFETY: the new action is valid; a null old one is allowed.
-    let answer = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    let answer = unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

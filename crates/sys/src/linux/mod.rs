@@ -2,6 +2,7 @@
 
 pub mod alternate_stack;
 pub mod clock;
+pub mod control_socket;
 pub mod disposition;
 pub mod memory;
 pub mod pages;

@@ -1,0 +1,339 @@
+//! How the profiler starts, stops, changes its settings, and leaves: at the runtime's request, and
+//! at that of `corprof ctl` and `corprof attach`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use clr::{EventMask, Info, ThreadId};
+use config::Config;
+use engine::{Log, ManagedId, Profiler};
+
+use crate::otel;
+use crate::runtime::Clr;
+
+#[cfg(not(feature = "oracle"))]
+const MASK: EventMask = EventMask::SAMPLING;
+#[cfg(feature = "oracle")]
+const MASK: EventMask = EventMask::SNAPSHOTS;
+
+/// What follows each reason not to profile.
+const RUNS_ON: &str = "The application runs on without it.";
+
+/// How long the profiler may still be in a callback after it has asked to be let go.
+const DETACH_EXPECTED: Duration = Duration::from_millis(100);
+
+/// How often, and after what time, it is looked whether the last callback has ended.
+const CALLBACK_TRIES: u32 = 1000;
+const CALLBACK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Names of variables, and their values.
+pub type Settings = Vec<(String, String)>;
+
+/// Whether the profiler is in the process, and what it was told.
+pub struct Session {
+    /// Made at the first start, and never again: handlers may hold on to its memory.
+    profiler: OnceLock<Profiler>,
+    /// The runtime's interface, from being loaded to being let go.
+    clr: RwLock<Option<Arc<Clr>>>,
+    /// Names and values that count, and what they come to; from the first start on.
+    told: Mutex<Option<Told>>,
+    /// Whether OpenTelemetry's contexts are published.
+    otel: OnceLock<bool>,
+}
+
+#[derive(Clone)]
+struct Told {
+    settings: Settings,
+    config: Config,
+    log: Log,
+}
+
+impl Told {
+    fn new(settings: Settings) -> Self {
+        let (config, warnings) = Config::from_vars(settings.iter().cloned(), &program_name());
+        let log = Log::new(config.log, config.log_file.clone());
+        for warning in warnings {
+            log.warn(&warning.to_string());
+        }
+        Self { settings, config, log }
+    }
+}
+
+impl Session {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            profiler: OnceLock::new(),
+            clr: RwLock::new(None),
+            told: Mutex::new(None),
+            otel: OnceLock::new(),
+        }
+    }
+
+    /// The profiler, once it has started for the first time.
+    pub fn profiler(&self) -> Option<&Profiler> {
+        self.profiler.get()
+    }
+
+    /// The runtime's interface, while the profiler is loaded.
+    pub fn clr(&self) -> Option<Arc<Clr>> {
+        self.clr.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether threads' contexts are to be published.
+    pub fn publishes_otel(&self) -> bool {
+        self.otel.get().copied().unwrap_or(false)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Option<Told>> {
+        // What a panicked holder left is what was told before.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_clr(&self, clr: Option<Arc<Clr>>) {
+        *self.clr.write().unwrap_or_else(PoisonError::into_inner) = clr;
+    }
+
+    /// The runtime has loaded the profiler as it starts: so does the profiler, with the
+    /// environment's settings. Returns them, or `None` if it is not to run.
+    pub fn load(&self, info: Info) -> Option<Config> {
+        let (told, clr) = self.prepare(info, &Settings::new())?;
+        let started = self.start_with(&told, &clr).and_then(|()| listen(&clr));
+        if let Err(reason) = started {
+            told.log.error(&format!("not profiling: {reason}. {RUNS_ON}"));
+            if let Some(profiler) = self.profiler() {
+                let _said_enough = profiler.withdraw();
+            }
+            return None;
+        }
+        Some(self.keep(told, clr))
+    }
+
+    /// The runtime has loaded the profiler because somebody attaches it, with those settings
+    /// besides the environment's: it begins once the runtime makes callbacks. Returns the settings,
+    /// or `None` if it is not to run.
+    pub fn attach(&self, info: Info, given: &Settings) -> Option<Config> {
+        let (told, clr) = self.prepare(info, given)?;
+        if let Err(reason) = listen(&clr) {
+            told.log.error(&format!("not attached: {reason}. {RUNS_ON}"));
+            return None;
+        }
+        Some(self.keep(told, clr))
+    }
+
+    /// Begins to profile what runs already.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn begin(&self) -> Result<(), String> {
+        self.start(&Settings::new())
+    }
+
+    /// Settings, and the interface; `None` if it is not to run.
+    fn prepare(&self, info: Info, given: &Settings) -> Option<(Told, Arc<Clr>)> {
+        let told = Told::new(merged(environment(), given));
+        if !told.config.enabled {
+            told.log.info("switched off by CORPROF_ENABLED");
+            return None;
+        }
+        // A second runtime in one process asks again; the first keeps the profiler.
+        self.clr().is_none().then(|| (told, Arc::new(Clr::new(info))))
+    }
+
+    fn keep(&self, told: Told, clr: Arc<Clr>) -> Config {
+        let config = told.config.clone();
+        self.set_clr(Some(clr));
+        *self.told() = Some(told);
+        config
+    }
+
+    fn start_with(&self, told: &Told, clr: &Arc<Clr>) -> Result<(), String> {
+        let config = told.config.clone();
+        let folder = std::path::absolute(&config.output_dir).map_err(|error| {
+            format!("no output folder {}: {error}", config.output_dir.display())
+        })?;
+        let wants_otel = config.otel_context && config.spans;
+        let service = config.service.clone();
+        let runtime = Arc::clone(clr);
+        let profiler = self.made_profiler()?;
+        profiler
+            .start(config, runtime, folder, told.log.clone())
+            .map_err(|error| error.to_string())?;
+        #[cfg(feature = "oracle")]
+        crate::oracle::install(clr);
+        if wants_otel {
+            self.otel.get_or_init(|| publish_process_context(&service, &told.log));
+        }
+        Ok(())
+    }
+
+    fn made_profiler(&self) -> Result<&Profiler, String> {
+        if let Some(profiler) = self.profiler.get() {
+            return Ok(profiler);
+        }
+        let made = Profiler::new().map_err(|error| error.to_string())?;
+        Ok(self.profiler.get_or_init(|| made))
+    }
+
+    /// Takes in the threads that are there already. Callbacks tell of those that come and go
+    /// meanwhile.
+    pub fn take_in_threads(&self) {
+        let (Some(clr), Some(profiler)) = (self.clr(), self.profiler()) else { return };
+        let listed = clr.info().threads();
+        let with_id =
+            |thread: &ThreadId| Some((ManagedId(thread.0), clr.info().thread_tid(*thread)?));
+        let threads: Vec<(ManagedId, u32)> = listed.iter().filter_map(with_id).collect();
+        profiler.registry().present(&threads);
+        // One that ended after it was listed has been told of as ended before it was taken in.
+        let still = clr.info().threads();
+        for gone in listed.iter().filter(|thread| !still.contains(thread)) {
+            profiler.registry().destroyed(ManagedId(gone.0));
+        }
+    }
+
+    /// Profiles, with those settings besides; does nothing if it does already.
+    ///
+    /// # Errors
+    /// Why it can't, or what makes no sense in the settings.
+    pub fn start(&self, given: &Settings) -> Result<(), String> {
+        check(given)?;
+        let mut place = self.told();
+        let (Some(clr), Some(old)) = (self.clr(), place.as_ref()) else {
+            return Err("the profiler is not loaded".to_owned());
+        };
+        let told = Told::new(merged(old.settings.clone(), given));
+        self.start_with(&told, &clr)?;
+        *place = Some(told);
+        drop(place);
+        self.take_in_threads();
+        Ok(())
+    }
+
+    /// Stops profiling; it can be started again.
+    ///
+    /// # Errors
+    /// That a thread of it goes on.
+    pub fn stop(&self) -> Result<(), String> {
+        self.profiler().map_or(Ok(()), Profiler::withdraw).map_err(|error| error.to_string())
+    }
+
+    /// Goes on with those settings: what was gathered so far is written first.
+    ///
+    /// # Errors
+    /// What makes no sense in them, or why it can't.
+    pub fn set(&self, given: &Settings) -> Result<(), String> {
+        check(given)?;
+        if self.profiler().is_some_and(Profiler::is_running) {
+            self.stop()?;
+            return self.start(given);
+        }
+        let mut place = self.told();
+        if let Some(old) = place.as_mut() {
+            *old = Told::new(merged(old.settings.clone(), given));
+        }
+        Ok(())
+    }
+
+    /// Stops, and asks the runtime to let the profiler go.
+    ///
+    /// # Errors
+    /// Why it can't be let go; it has stopped all the same.
+    pub fn leave(&self) -> Result<(), String> {
+        self.stop()?;
+        let Some(clr) = self.take_clr()? else { return Ok(()) };
+        clr.into_info().request_detach(DETACH_EXPECTED).map_err(|(error, info)| {
+            self.set_clr(Some(Arc::new(Clr::new(info))));
+            format!("the runtime keeps the profiler loaded: {error}")
+        })
+    }
+
+    /// The runtime's interface, for good: who else has it is in a callback, which is short.
+    fn take_clr(&self) -> Result<Option<Clr>, String> {
+        let taken = self.clr.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut shared) = taken else { return Ok(None) };
+        for _ in 0..CALLBACK_TRIES {
+            match Arc::try_unwrap(shared) {
+                Ok(clr) => return Ok(Some(clr)),
+                Err(again) => shared = again,
+            }
+            std::thread::sleep(CALLBACK_PAUSE);
+        }
+        self.set_clr(Some(shared));
+        Err("a callback of the runtime doesn't end".to_owned())
+    }
+
+    /// The runtime has let the profiler go.
+    pub fn left(&self) {
+        if let Some(profiler) = self.profiler() {
+            profiler.registry().forget();
+        }
+    }
+
+    /// The settings that count; `None` before the first start.
+    pub fn config(&self) -> Option<Config> {
+        self.told().as_ref().map(|told| told.config.clone())
+    }
+
+    /// Where lines go; `None` before the first start.
+    pub fn log(&self) -> Option<Log> {
+        self.told().as_ref().map(|told| told.log.clone())
+    }
+}
+
+/// Asks the runtime for callbacks.
+fn listen(clr: &Clr) -> Result<(), String> {
+    let set = clr.info().set_event_mask(MASK);
+    set.map_err(|error| format!("the runtime refuses the profiler's events: {error}"))
+}
+
+/// Whether settings make sense: a person waits for the answer, and can say it again.
+fn check(settings: &Settings) -> Result<(), String> {
+    let (_, warnings) = Config::from_vars(settings.iter().cloned(), "");
+    match warnings.first() {
+        Some(warning) => Err(warning.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn environment() -> Settings {
+    // Values that are not UTF-8 are none of ours; `vars` would panic on them.
+    let vars = std::env::vars_os();
+    vars.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Settings, where those given count instead of others of the same option.
+fn merged(settings: Settings, given: &Settings) -> Settings {
+    let is_given = |name: &str| given.iter().any(|(other, _)| config::is_same(other, name));
+    let kept = settings.into_iter().filter(|(name, _)| !is_given(name));
+    kept.chain(given.iter().cloned()).collect()
+}
+
+/// Announces the threads' contexts to other agents; returns whether that could be done.
+fn publish_process_context(service: &str, log: &Log) -> bool {
+    if !otel::IS_AVAILABLE {
+        log.warn("OpenTelemetry's contexts are published on x86-64 only");
+        return false;
+    }
+    let published = sys::process_context::publish(&otel::process_context(service));
+    if let Err(error) = &published {
+        log.warn(&format!("OpenTelemetry's process context could not be published: {error}"));
+    }
+    published.is_ok()
+}
+
+/// The program's name: its application for `dotnet app.dll`, else its executable.
+fn program_name() -> String {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = stem(&executable).unwrap_or_else(|| "unknown".to_owned());
+    if name != "dotnet" {
+        return name;
+    }
+    let is_assembly = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "dll" || extension == "exe")
+    };
+    let assembly = std::env::args_os().skip(1).map(PathBuf::from).find(is_assembly);
+    assembly.and_then(|path| stem(&path)).unwrap_or(name)
+}

@@ -1,0 +1,361 @@
+//! `corprof attach`: a process that runs already, from now until told otherwise, and then as if
+//! nothing had been there.
+
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, bail};
+use config::PROFILER_GUID;
+use config::control::{Command, Request};
+use diagnostics::{AttachError, Guid, Process, Socket, Unreachable};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use serde_json::json;
+
+use crate::args::{AttachArgs, RUN_PERIOD};
+use crate::failure::{FAILED, Failure};
+use crate::files::{self, Before};
+use crate::outcome::{self, Outcome};
+use crate::units::time;
+use crate::{agent, control, folder, note, warn};
+
+/// After its time, the agent leaves by itself if nobody has told it to for so long.
+const ORPHANED: Duration = Duration::from_secs(5);
+/// How long a runtime may take to start.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a runtime may take to load the agent; a garbage collection may be under way.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(20);
+/// How long the agent may take to leave, after its time or a word to it.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks at the process.
+const LOOK: Duration = Duration::from_millis(200);
+/// Between two looks at whether it has left.
+const LEAVE_LOOK: Duration = Duration::from_millis(20);
+/// The agent's log, beside the profiles.
+const LOG: &str = "corprof-agent.log";
+
+/// Profiles a process; 0 if there is a report.
+pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
+    let agent = agent::find(args.agent.as_deref())?;
+    let process = Process::new(args.pid);
+    let socket = started(&process).map_err(|error| unreachable(args.pid, &error))?;
+    if let Some(target) = &args.report.json {
+        outcome::check_report(Path::new(target))?;
+    }
+    let name = program_name(&process);
+    let (folder, is_fresh) = match args.options.get("CORPROF_OUTPUT_DIR") {
+        Some(path) => (folder::given(Path::new(path))?, false),
+        None => (folder::fresh(&name, SystemTime::now())?, true),
+    };
+    let result = attached(args, &socket, &agent, &folder, &name);
+    if is_fresh {
+        folder::remove_empty(&folder);
+    }
+    result
+}
+
+fn attached(
+    args: &AttachArgs,
+    socket: &Socket,
+    agent: &Path,
+    folder: &Path,
+    name: &str,
+) -> Result<u8, Failure> {
+    let process = socket.process();
+    let place = Place::new(process, folder, agent)?;
+    let before = Before::of(folder);
+    let signals = stopping_signals()?;
+    let request = request(args, &place);
+    if let Err(error) = load(socket, &place, &request) {
+        let said = place.log();
+        place.clear();
+        let pid = args.pid;
+        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
+        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
+        return Err(Failure::new(FAILED, message));
+    }
+    let started = Instant::now();
+    let ended = watch(process, &signals, started, args.time_limit, name);
+    let elapsed = started.elapsed();
+    let left = leave(process, ended);
+    place.fetch(folder)?;
+    for line in place.log().lines() {
+        warn(line.trim_start_matches("corprof: "));
+    }
+    place.clear();
+    if let Err(error) = left {
+        warn(format!("{error:#}"));
+    }
+    let files = outcome::new_files(&before, folder)?;
+    let Some(loaded) = outcome::load(&files, folder) else {
+        let what = match ended {
+            End::Gone => "the process ended before the agent could write a profile",
+            End::Left => "the agent has left at once; see its log above",
+            End::Time | End::Stopped => "the agent wrote no profile; see its log above",
+        };
+        return Err(Failure::new(FAILED, what));
+    };
+    let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let pid = args.pid;
+    let how = match ended {
+        End::Gone => format!("profiled process {pid} ({name}) for {ran}, when it ended"),
+        End::Left => format!(
+            "profiled process {pid} ({name}) for {ran}; then the profiler left it (by `corprof ctl \
+             {pid} detach`?)"
+        ),
+        End::Time | End::Stopped => {
+            format!("profiled process {pid} ({name}) for {ran}; it runs on without the profiler")
+        }
+    };
+    let more = vec![("pid", json!(pid))];
+    let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
+    outcome.show(&loaded, &args.report)?;
+    Ok(0)
+}
+
+/// The process's runtime, which may be starting just now.
+fn started(process: &Process) -> Result<Socket, Unreachable> {
+    let deadline = Instant::now() + START_PATIENCE;
+    loop {
+        match Socket::of_process(process) {
+            Err(Unreachable::Starting) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            other => return other,
+        }
+    }
+}
+
+fn unreachable(pid: u32, error: &Unreachable) -> Failure {
+    let (why, remedy) = (error.reason(), error.remedy());
+    Failure::new(FAILED, format!("can't attach to process {pid}: {why}; {remedy}"))
+}
+
+/// What the agent is told.
+fn request(args: &AttachArgs, place: &Place) -> Request {
+    let mut settings = args.options.settings();
+    let mut set = |name: &str, value: String, if_unset: bool| {
+        let is_given = settings.iter().any(|(other, _)| other == name);
+        if !(if_unset && is_given) {
+            settings.retain(|(other, _)| other != name);
+            settings.push((name.to_owned(), value));
+        }
+    };
+    set("CORPROF_OUTPUT_DIR", place.theirs.to_string_lossy().into_owned(), false);
+    set("CORPROF_UPLOAD_PERIOD", RUN_PERIOD.to_owned(), true);
+    set("CORPROF_LOG_FILE", place.theirs.join(LOG).to_string_lossy().into_owned(), true);
+    // Who runs it by hand wants it, whatever the environment says.
+    set("CORPROF_ENABLED", "true".to_owned(), false);
+    set("CORPROF_CONTROL", "true".to_owned(), false);
+    // It leaves by itself if we can't tell it to.
+    let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
+    Request { command: Command::Attach(leave_after), settings }
+}
+
+fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachError> {
+    let class = Guid::parse(PROFILER_GUID).ok_or_else(|| AttachError::BadPath(PathBuf::new()))?;
+    let data = request.to_text();
+    let socket = socket.clone().with_timeout(ATTACH_PATIENCE);
+    socket.attach_profiler(ATTACH_PATIENCE, class, &place.agent, data.as_bytes())
+}
+
+/// Where the agent writes, as the process sees it and as we do.
+struct Place {
+    theirs: PathBuf,
+    ours: PathBuf,
+    /// The agent, as the process sees it.
+    agent: PathBuf,
+    /// Whether it is a folder made for this alone, from which files are fetched.
+    is_staging: bool,
+}
+
+impl Place {
+    /// The output folder itself, if the process can write to it; else one in its own temporary
+    /// folder, with the agent in it if the process has another file system.
+    fn new(process: &Process, folder: &Path, agent: &Path) -> anyhow::Result<Self> {
+        let own = Process::new(std::process::id());
+        let sees_ours =
+            process.shares_namespace(&own, "mnt").unwrap_or(true) && has_our_root(process);
+        let user_of = |process: &Process| process.status().ok().and_then(|status| status.user());
+        let user = user_of(process);
+        let is_ours = user.is_none() || user == user_of(&own);
+        if sees_ours && is_ours {
+            let (theirs, ours) = (folder.to_owned(), folder.to_owned());
+            return Ok(Self { theirs, ours, agent: agent.to_owned(), is_staging: false });
+        }
+        let name = format!("corprof-attach-{}", std::process::id());
+        let theirs = control::their_folder(process).join(name);
+        let ours = process.outside(&theirs);
+        let mut place = Self { theirs, ours, agent: agent.to_owned(), is_staging: true };
+        place.stage(user, !sees_ours).inspect_err(|_| place.clear())?;
+        if !sees_ours {
+            place.agent = place.theirs.join(agent::LIBRARY);
+        }
+        Ok(place)
+    }
+
+    fn stage(&self, user: Option<u32>, with_agent: bool) -> anyhow::Result<()> {
+        let shown = self.ours.display();
+        let why = || format!("can't make a folder for the process at {shown}; run corprof as root");
+        fs::create_dir(&self.ours).with_context(why)?;
+        fs::set_permissions(&self.ours, fs::Permissions::from_mode(0o700)).with_context(why)?;
+        if with_agent {
+            let there = self.ours.join(agent::LIBRARY);
+            fs::copy(&self.agent, &there).with_context(why)?;
+            fs::set_permissions(&there, fs::Permissions::from_mode(0o644)).with_context(why)?;
+        }
+        chown(&self.ours, user, None).with_context(why)
+    }
+
+    /// What the agent had to say.
+    fn log(&self) -> String {
+        fs::read_to_string(self.ours.join(LOG)).unwrap_or_default()
+    }
+
+    /// Brings the profiles to the output folder.
+    fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
+        if !self.is_staging {
+            return Ok(());
+        }
+        let list =
+            || format!("can't read {}; is the process's container gone?", self.ours.display());
+        for file in files::profiles_in(&self.ours).with_context(list)? {
+            let Some(name) = file.file_name() else { continue };
+            let there = folder.join(name);
+            let why = || format!("can't copy {} to {}", file.display(), there.display());
+            fs::copy(&file, &there).with_context(why)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what nobody needs any more.
+    fn clear(&self) {
+        let gone = if self.is_staging {
+            fs::remove_dir_all(&self.ours)
+        } else {
+            fs::remove_file(self.ours.join(LOG))
+        };
+        // The container may be gone, and the log is there only if something was said.
+        let _nothing_left = gone;
+    }
+}
+
+/// Whether a process's root folder is ours: a chroot has no namespace of its own.
+fn has_our_root(process: &Process) -> bool {
+    let root = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino()));
+    match (root(&process.outside(Path::new("/"))), root(Path::new("/"))) {
+        (Ok(theirs), Ok(ours)) => theirs == ours,
+        _ => true,
+    }
+}
+
+/// Why the profiling ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its time was over.
+    Time,
+    /// Somebody stopped it.
+    Stopped,
+    /// The agent has left before its time.
+    Left,
+    /// The process is gone.
+    Gone,
+}
+
+/// The signals that end it in good order, to be read and not to end us.
+fn stopping_signals() -> anyhow::Result<SignalFd> {
+    let mut mask = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|s| mask.add(s));
+    mask.thread_block().context("can't block signals")?;
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    SignalFd::with_flags(&mask, flags).context("can't read signals")
+}
+
+/// Waits for the end, and shows on a terminal how far it is.
+fn watch(
+    process: &Process,
+    signals: &SignalFd,
+    started: Instant,
+    limit: Option<Duration>,
+    name: &str,
+) -> End {
+    let is_terminal = std::io::stderr().is_terminal();
+    let pid = process.pid();
+    let until = limit.map_or("until Ctrl-C".to_owned(), |limit| {
+        format!("for {}; Ctrl-C ends it earlier", config::duration_to_text(limit))
+    });
+    note(format!("profiling process {pid} ({name}) {until}"));
+    let born = process.started().map(|(ticks, _)| ticks);
+    let end = loop {
+        let elapsed = started.elapsed();
+        if limit.is_some_and(|limit| elapsed >= limit) {
+            break End::Time;
+        }
+        let lives = process.started().is_ok_and(|(ticks, state)| Ok(ticks) == born && state != 'Z');
+        if !lives {
+            break End::Gone;
+        }
+        if control::socket_of(process).is_err() {
+            break End::Left;
+        }
+        if is_terminal {
+            let seconds = elapsed.as_secs();
+            let of = limit.map_or(String::new(), |limit| format!(" of {} s", limit.as_secs()));
+            let _shown = write!(std::io::stderr(), "\r  {seconds} s{of} ");
+        }
+        let left = limit.map_or(LOOK, |limit| limit.saturating_sub(elapsed).min(LOOK));
+        let wait = PollTimeout::try_from(left + Duration::from_millis(1));
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let _later = poll(&mut fds, wait.unwrap_or(PollTimeout::MAX));
+        if matches!(signals.read_signal(), Ok(Some(_))) {
+            break End::Stopped;
+        }
+    };
+    if is_terminal {
+        let _cleared = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    end
+}
+
+/// Has the agent leave, and waits until it has.
+fn leave(process: &Process, end: End) -> anyhow::Result<()> {
+    if end == End::Gone {
+        return Ok(());
+    }
+    // Without a socket it is leaving already, as it does by itself after its time.
+    if let Ok(socket) = control::socket_of(process)
+        && let Err(error) = control::ask(&socket, &Request::of(Command::Detach))
+        && control::socket_of(process).is_ok()
+    {
+        let pid = process.pid();
+        return Err(error.context(format!(
+            "the agent stays in process {pid}; `corprof ctl {pid} detach` tries again"
+        )));
+    }
+    // The last profile is written before its last thread ends.
+    let deadline = Instant::now() + LEAVE_PATIENCE;
+    while is_in(process) {
+        if Instant::now() >= deadline {
+            bail!("the agent is still about to leave process {}", process.pid());
+        }
+        std::thread::sleep(LEAVE_LOOK);
+    }
+    Ok(())
+}
+
+/// Whether a thread of the agent is in a process.
+fn is_in(process: &Process) -> bool {
+    let names = process.thread_names(usize::MAX).unwrap_or_default();
+    names.iter().any(|name| name.starts_with("corprof-"))
+}
+
+/// What the process is called: for `dotnet App.dll` it is `App`.
+fn program_name(process: &Process) -> String {
+    let words = process.command_line().unwrap_or_default();
+    let words: Vec<std::ffi::OsString> = words.into_iter().map(Into::into).collect();
+    let name = crate::run::program_name(&words);
+    if name.is_empty() { process.pid().to_string() } else { name }
+}

@@ -1,0 +1,139 @@
+//! What profiling a process came to: its files read, and the report of them shown.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::args::{By, ReportArgs};
+use crate::failure::Failure;
+use crate::files::{self, Before};
+use crate::focus::Scope;
+use crate::loaded::{Loaded, Loader};
+use crate::report::{self, View};
+use crate::units::count;
+use crate::{note, table, warn};
+
+/// Checks that a report can be written there, before a program runs for an hour.
+pub fn check_report(target: &Path) -> anyhow::Result<()> {
+    let shown = target.display();
+    let why = || format!("can't write the report to {shown}; name another file with --json=FILE");
+    match fs::metadata(target) {
+        // Beside the profiles, where it was checked, or standard output.
+        _ if target.as_os_str().is_empty() || target == Path::new("-") => Ok(()),
+        Ok(about) if about.is_dir() => {
+            anyhow::bail!("can't write the report to {shown}, a folder; name a file in it")
+        }
+        // A pipe would wait for its reader.
+        Ok(about) if !about.is_file() => Ok(()),
+        Ok(_) => OpenOptions::new().append(true).open(target).map(drop).with_context(why),
+        Err(_) => File::create_new(target).and_then(|_| fs::remove_file(target)).with_context(why),
+    }
+}
+
+/// The profiles in a folder that were not there before.
+pub fn new_files(before: &Before, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let why = || format!("can't list the output folder {}", folder.display());
+    before.new_files(folder).with_context(why)
+}
+
+/// Reads profiles, and says which can't be read; `None` if none can.
+pub fn load(files: &[PathBuf], folder: &Path) -> Option<Loaded> {
+    let mut loader = Loader::default();
+    for file in files {
+        match files::read(file) {
+            Ok(decoded) => loader.add(file, &decoded),
+            Err(error) => warn(format!("{error:#}")),
+        }
+    }
+    if loader.is_empty() {
+        if !files.is_empty() {
+            let (files, folder) = (count(files.len(), "file"), shown(folder));
+            warn(format!("none of the {files} in {folder} could be read"));
+        }
+        return None;
+    }
+    Some(loader.finish())
+}
+
+/// How it went, besides what the profiles say.
+pub struct Outcome<'a> {
+    /// Where the profiles are.
+    pub folder: &'a Path,
+    /// One sentence.
+    pub how: String,
+    /// Whether something is missing, which is said with JSON too.
+    pub is_cut_off: bool,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// What JSON has besides.
+    pub more: Vec<(&'static str, Value)>,
+    /// What to say of spans, if anything.
+    pub hint: Option<&'a str>,
+}
+
+impl Outcome<'_> {
+    /// Shows the report.
+    pub fn show(&self, loaded: &Loaded, args: &ReportArgs) -> Result<(), Failure> {
+        let view = View {
+            by: By::Function,
+            sort: None,
+            clock: None,
+            limit: args.top,
+            scope: Scope::Work,
+            is_filtered: false,
+        };
+        let Some(target) = &args.json else { return self.write_tables(loaded, &view) };
+        if self.is_cut_off {
+            warn(&self.how);
+        }
+        self.write_json(Path::new(target), loaded, &view)
+    }
+
+    fn write_tables(&self, loaded: &Loaded, view: &View) -> Result<(), Failure> {
+        let mut err = anstream::stderr().lock();
+        let width = table::width(&std::io::stderr());
+        writeln!(err, "\n{}\n", table::hanging("corprof: ", &self.how, width))?;
+        writeln!(err, "{}", report::tables(loaded, view, width))?;
+        write!(err, "{}", report::numbers(loaded, view, width))?;
+        let files = count(loaded.files.len(), "file");
+        writeln!(err, "{:<9} {files} in {}", "profiles", shown(self.folder))?;
+        if let Some(hint) = self.hint {
+            writeln!(err, "{}", table::hanging(&format!("{:<9} ", "spans"), hint, width))?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, target: &Path, loaded: &Loaded, view: &View) -> Result<(), Failure> {
+        let mut map = report::json(loaded, view);
+        map.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let elapsed_ns = u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX);
+        map.insert("elapsed_ns".into(), json!(elapsed_ns));
+        map.insert("output_dir".into(), json!(self.folder.to_string_lossy()));
+        let text = format!("{}\n", serde_json::to_string_pretty(&Value::Object(map))?);
+        if target == Path::new("-") {
+            let mut out = anstream::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            return Ok(());
+        }
+        let beside = self.folder.join("report.json");
+        let target = if target.as_os_str().is_empty() { &beside } else { target };
+        fs::write(target, text)
+            .with_context(|| format!("can't write the report to {}", target.display()))?;
+        note(format!("the report is in {}", shown(target)));
+        Ok(())
+    }
+}
+
+/// A path relative to the current folder where it is inside of it.
+pub fn shown(path: &Path) -> String {
+    let here = env::current_dir().and_then(fs::canonicalize).ok();
+    let inside = here.and_then(|here| path.strip_prefix(here).ok());
+    let path = inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path);
+    path.display().to_string()
+}

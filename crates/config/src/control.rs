@@ -1,0 +1,194 @@
+//! What the command line says to an agent at work, as text: over its control socket, and as the
+//! data of an attach.
+//!
+//! A request is a line with the command, and then a line `NAME=VALUE` for each setting. An answer
+//! is `ok` and lines of the same kind, or `error: ` and why.
+
+use std::time::Duration;
+
+use crate::duration::{duration_from_text, duration_to_text};
+
+/// Bytes that a request or an answer has at most.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// The name of a process's control socket, in its temporary folder (`TMPDIR`, or `/tmp`). The pid
+/// is that of its own namespace; `start_ticks` is when it began, by the kernel's count, so that
+/// what a process of the same pid left behind is not mistaken for it.
+#[must_use]
+pub fn socket_name(pid: u32, start_ticks: u64) -> String {
+    format!("corprof-{pid}-{start_ticks}.sock")
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Profile from now on, and leave by yourself after that time if one is given. Not over the
+    /// socket, but as the data of an attach.
+    Attach(Option<Duration>),
+    /// Say how things are.
+    Status,
+    /// Profile, if you don't.
+    Start,
+    /// Don't profile until told otherwise.
+    Stop,
+    /// Change settings, and go on with those.
+    Set,
+    /// Stop, and have the runtime let you go.
+    Detach,
+}
+
+/// A command, and settings by the names of their variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked for.
+    pub command: Command,
+    /// Settings that count instead of the environment's.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Names and values, or why not.
+pub type Answer = Result<Vec<(String, String)>, String>;
+
+impl Request {
+    /// A request without settings.
+    #[must_use]
+    pub const fn of(command: Command) -> Self {
+        Self { command, settings: Vec::new() }
+    }
+
+    /// As text; lines can't be told from each other in values, so line breaks become blanks.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let word = match self.command {
+            Command::Attach(None) => "attach".to_owned(),
+            Command::Attach(Some(time)) => format!("attach {}", duration_to_text(time)),
+            Command::Status => "status".to_owned(),
+            Command::Start => "start".to_owned(),
+            Command::Stop => "stop".to_owned(),
+            Command::Set => "set".to_owned(),
+            Command::Detach => "detach".to_owned(),
+        };
+        text(&word, &self.settings)
+    }
+
+    /// From text.
+    ///
+    /// # Errors
+    /// What makes no sense in it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let (word, argument) = first.split_once(' ').unwrap_or((first, ""));
+        let command = match (word, argument) {
+            ("attach", "") => Command::Attach(None),
+            ("attach", time) => match duration_from_text(time) {
+                Some(time) => Command::Attach(Some(time)),
+                None => return Err(format!("{time:?} is no time")),
+            },
+            ("status", "") => Command::Status,
+            ("start", "") => Command::Start,
+            ("stop", "") => Command::Stop,
+            ("set", "") => Command::Set,
+            ("detach", "") => Command::Detach,
+            _ => return Err(format!("{first:?} is no command of this agent's version")),
+        };
+        Ok(Self { command, settings: pairs(lines)? })
+    }
+}
+
+/// An answer as text.
+#[must_use]
+pub fn answer_to_text(answer: &Answer) -> String {
+    match answer {
+        Ok(pairs) => text("ok", pairs),
+        Err(why) => format!("error: {}\n", one_line(why)),
+    }
+}
+
+/// An answer from text.
+///
+/// # Errors
+/// The answer's own, or that it makes no sense.
+pub fn answer_from_text(text: &str) -> Answer {
+    let mut lines = text.lines();
+    match lines.next() {
+        Some("ok") => pairs(lines),
+        Some(line) => Err(line.strip_prefix("error: ").unwrap_or(line).to_owned()),
+        None => Err("the agent said nothing".to_owned()),
+    }
+}
+
+fn text(word: &str, pairs: &[(String, String)]) -> String {
+    let mut text = format!("{word}\n");
+    for (name, value) in pairs {
+        text.push_str(&format!("{}={}\n", one_line(name), one_line(value)));
+    }
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+fn pairs<'a>(lines: impl Iterator<Item = &'a str>) -> Answer {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once('=').ok_or(format!("{line:?} is no NAME=VALUE"))?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    lines.filter(|line| !line.is_empty()).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn requests_come_as_they_were_sent() {
+        let time = Some(Duration::from_millis(2500));
+        for command in [
+            Command::Attach(None),
+            Command::Attach(time),
+            Command::Status,
+            Command::Start,
+            Command::Stop,
+            Command::Set,
+            Command::Detach,
+        ] {
+            let settings = vec![pair("CORPROF_LOG", "info"), pair("A", "b=c"), pair("B", "")];
+            let request = Request { command, settings };
+            assert_eq!(Request::parse(&request.to_text()), Ok(request));
+            assert_eq!(Request::parse(&Request::of(command).to_text()), Ok(Request::of(command)));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_said() {
+        for (text, word) in [
+            ("", "\"\" is no command"),
+            ("dance\n", "\"dance\" is no command"),
+            ("attach soon\n", "\"soon\" is no time"),
+            ("stop now\n", "\"stop now\" is no command"),
+            ("set\nA\n", "\"A\" is no NAME=VALUE"),
+        ] {
+            let refused = Request::parse(text).expect_err(text);
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
+
+    #[test]
+    fn answers_come_as_they_were_given() {
+        for answer in [Ok(vec![]), Ok(vec![pair("state", "running")]), Err("why".to_owned())] {
+            assert_eq!(answer_from_text(&answer_to_text(&answer)), answer);
+        }
+        let broken = Ok(vec![pair("path", "a\nerror: b")]);
+        assert_eq!(
+            answer_from_text(&answer_to_text(&broken)),
+            Ok(vec![pair("path", "a error: b")])
+        );
+        assert!(answer_from_text("").is_err() && answer_from_text("what\n").is_err());
+    }
+}
