@@ -96,6 +96,9 @@ impl Events for Agent {
     }
 
     fn module_unloading(&self, module: ModuleId) {
+        if let Some(clr) = self.session.clr() {
+            clr.unloading(module);
+        }
         self.unloaded(ModuleKey(module.0));
     }
 
