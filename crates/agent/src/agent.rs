@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clr::{Events, FunctionId, HResult, Info, ModuleId, ThreadId};
+use clr::{Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::control::{Command, Request};
-use engine::{Event, ManagedId, ModuleKey, Profiler};
+use engine::{Event, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
 
 use crate::control::Control;
 use crate::session::Session;
@@ -26,6 +26,10 @@ impl Agent {
 
     fn profiler(&self) -> Option<&Profiler> {
         self.session.profiler()
+    }
+
+    fn pauses(&self) -> Option<&Pauses> {
+        self.profiler().map(Profiler::pauses)
     }
 }
 
@@ -96,14 +100,57 @@ impl Events for Agent {
     }
 
     fn module_unloading(&self, module: ModuleId) {
-        if let Some(clr) = self.session.clr() {
-            clr.unloading(module);
-        }
-        self.unloaded(ModuleKey(module.0));
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
+        clr.unloading(module);
+        profiler.inbox().post(Event::Unloaded { module: ModuleKey(module.0) });
     }
 
     fn dynamic_method_unloaded(&self, function: FunctionId) {
-        self.unloaded(ModuleKey(function.0));
+        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
+        drop(clr.wait_for_look_up());
+        profiler.inbox().post(Event::Unloaded { module: ModuleKey(function.0) });
+    }
+
+    fn suspending(&self, reason: SuspendReason) {
+        if let Some(pauses) = self.pauses() {
+            pauses.suspending(pause_reason(reason));
+        }
+    }
+
+    fn resuming(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resuming();
+        }
+    }
+
+    fn resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.resumed();
+        }
+    }
+
+    fn thread_suspended(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_suspended();
+        }
+    }
+
+    fn thread_resumed(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.thread_resumed();
+        }
+    }
+
+    fn collection_started(&self, generation: u8, induced: bool) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_started(generation, induced);
+        }
+    }
+
+    fn collection_finished(&self) {
+        if let Some(pauses) = self.pauses() {
+            pauses.collection_finished();
+        }
     }
 
     fn panicked(&self) {
@@ -119,10 +166,16 @@ impl Agent {
             self.control.open(&self.session, is_wanted, leave_after, &log);
         }
     }
+}
 
-    fn unloaded(&self, module: ModuleKey) {
-        let (Some(profiler), Some(clr)) = (self.profiler(), self.session.clr()) else { return };
-        clr.wait_for_look_up();
-        profiler.inbox().post(Event::Unloaded { module });
+fn pause_reason(reason: SuspendReason) -> PauseReason {
+    match reason {
+        SuspendReason::Other => PauseReason::Other,
+        SuspendReason::Gc => PauseReason::Gc,
+        SuspendReason::GcPreparation => PauseReason::GcPreparation,
+        SuspendReason::ReJit => PauseReason::ReJit,
+        SuspendReason::Profiler => PauseReason::Profiler,
+        SuspendReason::Debugger => PauseReason::Debugger,
+        SuspendReason::Shutdown => PauseReason::Shutdown,
     }
 }

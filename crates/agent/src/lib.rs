@@ -1,6 +1,7 @@
 //! The library that CoreCLR loads: its two exports, and the wiring of the runtime to the engine.
 
 mod agent;
+mod assemblies;
 mod control;
 mod names;
 #[cfg(feature = "oracle")]
@@ -9,6 +10,7 @@ mod otel;
 mod runtime;
 mod session;
 mod spans;
+mod unloading;
 
 use std::ffi::c_void;
 use std::panic::catch_unwind;

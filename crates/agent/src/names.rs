@@ -1,10 +1,13 @@
 //! A method's names, from the runtime's numbers and its module's metadata.
 
+use std::sync::Arc;
+
 use clr::{ClassId, FunctionId, FunctionInfo, Info};
 use engine::{MethodName, ModuleKey};
 use metadata::{Metadata, Token, TypeArg, dynamic_name, type_argument};
 
-use crate::runtime::Asked;
+use crate::assemblies::Assemblies;
+use crate::unloading::Asked;
 
 /// Generic arguments inside generic arguments, as deep as names go.
 const ARGUMENT_DEPTH_MAX: usize = 4;
@@ -29,13 +32,17 @@ const ELEMENTS: [(u32, &str); 16] = [
 ];
 
 /// The module that a method belongs to, and its names. A dynamic method is its own module.
-pub fn of(asked: Asked<'_>, function: FunctionId) -> (ModuleKey, Option<MethodName>) {
+pub fn of(
+    asked: Asked<'_>,
+    function: FunctionId,
+    assemblies: &mut Assemblies,
+) -> (ModuleKey, Option<MethodName>) {
     let info = asked.info;
     if info.is_dynamic(function) {
         return (ModuleKey(function.0), dynamic(info, function));
     }
     match info.function(function) {
-        Some(known) => (ModuleKey(known.module.0), from_metadata(asked, &known)),
+        Some(known) => (ModuleKey(known.module.0), from_metadata(asked, &known, assemblies)),
         None => (ModuleKey(function.0), None),
     }
 }
@@ -43,10 +50,14 @@ pub fn of(asked: Asked<'_>, function: FunctionId) -> (ModuleKey, Option<MethodNa
 fn dynamic(info: &Info, function: FunctionId) -> Option<MethodName> {
     let found = info.dynamic_function(function)?;
     let name = dynamic_name(&found.name, &found.signature);
-    Some(MethodName { display: name.full, raw: found.name, module: String::new() })
+    Some(MethodName { display: name.full, raw: found.name, assembly: Arc::default(), token: 0 })
 }
 
-fn from_metadata(asked: Asked<'_>, known: &FunctionInfo) -> Option<MethodName> {
+fn from_metadata(
+    asked: Asked<'_>,
+    known: &FunctionInfo,
+    assemblies: &mut Assemblies,
+) -> Option<MethodName> {
     let info = asked.info;
     let metadata = asked.metadata(known.module)?;
     let token = Token(known.token);
@@ -57,8 +68,12 @@ fn from_metadata(asked: Asked<'_>, known: &FunctionInfo) -> Option<MethodName> {
     let method_args: Vec<TypeArg> =
         known.type_args.iter().map(|arg| type_arg(asked, *arg, 0)).collect();
     let name = metadata::display(&metadata, token, &type_args, &method_args)?;
-    let module = info.module(known.module).map(|module| module.path).unwrap_or_default();
-    Some(MethodName { display: name.full, raw: raw_name(&metadata, token), module })
+    Some(MethodName {
+        display: name.full,
+        raw: raw_name(&metadata, token),
+        assembly: assemblies.of(info, known.module),
+        token: known.token,
+    })
 }
 
 /// `Namespace.Outer+Nested.Method`, as the metadata has it.

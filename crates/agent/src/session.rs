@@ -99,7 +99,7 @@ impl Session {
     /// environment's settings. Returns them, or `None` if it is not to run.
     pub fn load(&self, info: Info) -> Option<Config> {
         let (told, clr) = self.prepare(info, &Settings::new())?;
-        let started = self.start_with(&told, &clr).and_then(|()| listen(&clr));
+        let started = self.start_with(&told, &clr).and_then(|()| listen(&clr, &told));
         if let Err(reason) = started {
             told.log.error(&format!("not profiling: {reason}. {RUNS_ON}"));
             if let Some(profiler) = self.profiler() {
@@ -115,7 +115,7 @@ impl Session {
     /// or `None` if it is not to run.
     pub fn attach(&self, info: Info, given: &Settings) -> Option<Config> {
         let (told, clr) = self.prepare(info, given)?;
-        if let Err(reason) = listen(&clr) {
+        if let Err(reason) = listen(&clr, &told) {
             told.log.error(&format!("not attached: {reason}. {RUNS_ON}"));
             return None;
         }
@@ -155,6 +155,7 @@ impl Session {
         })?;
         let wants_otel = config.otel_context && config.spans;
         let service = config.service.clone();
+        clr.begin(config.lines);
         let runtime = Arc::clone(clr);
         let profiler = self.made_profiler()?;
         profiler
@@ -203,6 +204,7 @@ impl Session {
             return Err("the profiler is not loaded".to_owned());
         };
         let told = Told::new(merged(old.settings.clone(), given));
+        listen(&clr, &told)?;
         self.start_with(&told, &clr)?;
         *place = Some(told);
         drop(place);
@@ -267,6 +269,7 @@ impl Session {
     pub fn left(&self) {
         if let Some(profiler) = self.profiler() {
             profiler.registry().forget();
+            profiler.pauses().forget();
         }
     }
 
@@ -281,8 +284,16 @@ impl Session {
     }
 }
 
-/// Asks the runtime for callbacks.
-fn listen(clr: &Clr) -> Result<(), String> {
+/// Asks the runtime for callbacks: for those of pauses, too, if it has them.
+fn listen(clr: &Clr, told: &Told) -> Result<(), String> {
+    if told.config.gc_enabled {
+        match clr.info().set_event_mask(MASK.with(EventMask::PAUSES)) {
+            Ok(()) => return Ok(()),
+            Err(error) => told.log.warn(&format!(
+                "no pauses of the garbage collector: the runtime refuses to tell of them: {error}"
+            )),
+        }
+    }
     let set = clr.info().set_event_mask(MASK);
     set.map_err(|error| format!("the runtime refuses the profiler's events: {error}"))
 }

@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod processes;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +15,9 @@ use clap::{
 use config::{Kind, OPTIONS, Opt};
 
 use crate::filters::Filters;
+
+use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
+pub use processes::{DoctorArgs, PsArgs};
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -303,6 +308,7 @@ Examples:
   corprof top a.pb.gz b.pb.gz --by thread
   corprof top profiles/ --sort total --value wall --limit 50 --all
   corprof top profiles/ --state lock
+  corprof top profiles/ --lines --symbols /var/symbols
   corprof top profiles/ --by endpoint
   corprof top profiles/ --endpoint 'GET /orders/*' --label tenant=acme
   corprof top profiles/ --span 4bf92f3577b34da6a3ce929d0e0e4736
@@ -337,10 +343,16 @@ pub struct TopArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Rows of native functions by source line: FUNCTION FILE:LINE, where their debug information
-    /// is on this machine (in the library, beside it, or below /usr/lib/debug)
+    /// Rows of functions by source line: FUNCTION FILE:LINE, where the debug information of the
+    /// same build is on this machine: a portable PDB beside the assembly or in it; of native code
+    /// in the library, beside it, or below /usr/lib/debug
     #[arg(long)]
     pub lines: bool,
+
+    /// A folder of PDBs and debug files, searched after the places of --lines; may be given more
+    /// than once
+    #[arg(long, value_name = "DIR", requires = "lines")]
+    pub symbols: Vec<PathBuf>,
 
     /// JSON on standard output; times are nanoseconds, and everything is in it as with --all
     #[arg(long)]
@@ -391,75 +403,6 @@ pub struct EnvArgs {
     /// The profiler's own options.
     #[command(flatten)]
     pub options: ProfilerOptions,
-}
-
-const PS_LONG: &str = "\
-List the .NET processes of this machine, those in containers too, and whether the profiler could be
-attached to each of them now: yes, profiled (it is in it already), or no and the reason. What to do
-about a reason is said by `corprof doctor PID`.
-
-Of other users' processes only those are known that root or the system lets us look at. Everything
-takes less than a second; a process that doesn't answer in that time is listed as such.";
-
-const PS_EXAMPLES: &str = "\
-Examples:
-  corprof ps
-  sudo corprof ps --all
-  corprof ps --json | jq -r '.processes[] | select(.profilable) | .pid'";
-
-/// `corprof ps`.
-#[derive(Args, Debug)]
-pub struct PsArgs {
-    /// Also the numbers of processes that may be .NET's and could not be looked at
-    #[arg(long)]
-    pub all: bool,
-
-    /// JSON on standard output, with remedies
-    #[arg(long)]
-    pub json: bool,
-
-    /// The agent that is to fit the processes [default: the one that `corprof run` would use]
-    #[arg(long, value_name = "PATH")]
-    pub agent: Option<PathBuf>,
-}
-
-const DOCTOR_LONG: &str = "\
-Look for what would keep a program from being profiled, or make its profile worse: in this machine
-and this environment, as `corprof run` would use them, or with a PID in a running process and in the
-environment that it was started with.
-
-Each finding has its remedy. `prevents` means no profile, `degrades` a worse one (samples, names or
-requests are missing), `note` is good to know. All checks are told in docs/troubleshooting.md.";
-
-const DOCTOR_EXAMPLES: &str = "\
-Examples:
-  corprof doctor
-  corprof doctor 4711
-  corprof doctor --json | jq '.checks[] | select(.level == \"prevents\")'
-
-Exit codes:
-  0    nothing prevents profiling
-  1    something does, or there is no such process
-  2    the command line makes no sense";
-
-/// `corprof doctor`.
-#[derive(Args, Debug)]
-pub struct DoctorArgs {
-    /// A running process; without it this machine and this environment
-    #[arg(value_name = "PID")]
-    pub pid: Option<u32>,
-
-    /// Also what is in order
-    #[arg(long)]
-    pub all: bool,
-
-    /// JSON on standard output, with what is in order
-    #[arg(long)]
-    pub json: bool,
-
-    /// The agent, as the process sees its path [default: the one that `corprof run` would use]
-    #[arg(long, value_name = "PATH")]
-    pub agent: Option<PathBuf>,
 }
 
 /// What a row of a table is.

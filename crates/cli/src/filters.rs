@@ -12,7 +12,7 @@ use crate::endpoints;
 #[derive(Args, Clone, Debug, Default)]
 pub struct Filters {
     /// Only wall time in this state, or in one of these (with commas): lock, io, sleeping, waiting,
-    /// runnable, running
+    /// runnable, running, gc-pause, suspended
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state,
           help_heading = HEADING)]
     pub state: Vec<ThreadState>,
@@ -96,7 +96,7 @@ impl Filters {
 /// As they are typed.
 impl fmt::Display for Filters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let states: Vec<_> = self.state.iter().map(|state| state.name()).collect();
+        let states: Vec<_> = self.state.iter().map(|state| typed(*state)).collect();
         let state = (!states.is_empty()).then(|| format!("--state {}", states.join(",")));
         let endpoint = self.endpoint.as_ref().map(|name| format!("--endpoint '{name}'"));
         let span = self.span.map(|id| match id {
@@ -118,9 +118,15 @@ impl Id {
     }
 }
 
+/// A state's name without blanks, as it is typed most easily; with them it is understood, too.
+fn typed(state: ThreadState) -> String {
+    state.name().replace(' ', "-")
+}
+
 fn state(text: &str) -> Result<ThreadState, String> {
-    let names = || ThreadState::ALL.map(ThreadState::name).join(", ");
-    let found = ThreadState::ALL.into_iter().find(|state| state.name() == text);
+    let names = || ThreadState::ALL.map(typed).join(", ");
+    let found =
+        ThreadState::ALL.into_iter().find(|state| state.name() == text || typed(*state) == text);
     found.ok_or_else(|| format!("none of {}", names()))
 }
 
@@ -180,6 +186,12 @@ mod tests {
         for text in ["", "160", "0000000000000000", "xyz"] {
             assert!(id(text).is_err(), "{text}");
         }
+        for text in ["gc pause", "gc-pause"] {
+            assert_eq!(state(text), Ok(ThreadState::GcPause));
+        }
+        assert!(state("gc").is_err());
+        let filters = Filters { state: vec![ThreadState::GcPause], ..Filters::default() };
+        assert_eq!(filters.to_string(), "--state gc-pause");
         assert!(label("=a").is_err() && label("a").is_err());
         assert!(Filters::default().is_empty() && !filters.is_empty());
     }

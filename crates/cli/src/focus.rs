@@ -77,10 +77,11 @@ impl<'a> Focus<'a> {
         self.frames.clear();
         self.frames.extend(self.profile.stack(sample.stack));
         let leaf = self.frames.first().copied();
+        // A pause is the whole program's: it is in no row, but has a line of its own.
+        let mut values = Values { gc_ns: 0, ..sample.values };
         if self.scope == Scope::All {
-            return Seen { own: leaf, frames: &self.frames, values: sample.values };
+            return Seen { own: leaf, frames: &self.frames, values };
         }
-        let mut values = sample.values;
         if self.waits_for_work(sample.state) {
             values.wall_ns = 0;
         }
@@ -118,7 +119,9 @@ impl<'a> Focus<'a> {
         if roles.clone().any(|role| *role == Role::OnlyWaits) {
             return true;
         }
-        if !is_blocked(state) {
+        // A thread that the runtime has stopped did not wait for work, whatever it did before.
+        let is_stopped = matches!(state, Some(ThreadState::GcPause | ThreadState::Suspended));
+        if is_stopped || !is_blocked(state) {
             return false;
         }
         // Without a method it is a thread of the runtime's own: finalizer, JIT, signals. Of a stack

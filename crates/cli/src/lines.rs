@@ -1,175 +1,190 @@
-//! Source lines of native code, from the debug information on this machine: in the module's file,
-//! in its debug file, by the addresses that the profiler wrote. Managed code needs none of that.
+//! Source lines of frames, and what is said where there are none.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use addr2line::Context;
-use addr2line::gimli::{self, DwarfSections, EndianSlice, RunTimeEndian};
-use flate2::read::ZlibDecoder;
 use model::FrameKind;
-use object::read::{ReadCache, ReadCacheOps};
-use object::{CompressionFormat, Object as _, ObjectSection as _};
-use profile::{Function, Module, Profile};
+use profile::{FrameIndex, Profile};
 
-/// Where debug files are installed.
-const ROOT: &str = "/usr/lib/debug";
-/// The largest section of debug information that is read, unpacked.
-const SECTION_BYTES_MAX: u64 = 4 << 30;
+use crate::focus::{Focus, Scope};
+use crate::managed_lines::{self, NoLine};
+use crate::units::percent;
+use crate::{native_lines, note, warn};
 
-/// Adds file and line to the names of native frames; returns how many lines were found.
-pub fn name(profile: &mut Profile) -> usize {
-    let mut names = Vec::new();
-    for (module, frames) in native_frames(profile) {
-        let module = profile.modules.get(module);
-        let file = module.and_then(|module| with_lines(profile, module));
-        let Some(sections) = file.and_then(|path| sections(&path)) else { continue };
-        let borrowed = sections.borrow(|bytes| EndianSlice::new(bytes, RunTimeEndian::Little));
-        let Ok(context) = Context::from_dwarf(borrowed) else { continue };
-        for (position, address, function) in frames {
-            let place = place(&context, address);
-            names.extend(place.map(|place| (position, named(profile, function, &place))));
+/// Assemblies that are named where they have no PDB; the rest is counted.
+const ASSEMBLIES_NAMED: usize = 3;
+
+/// The lines of a profile's frames; none by default.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// By frame: `function file:line`.
+    names: HashMap<usize, String>,
+    /// By frame of managed code: why there is no line.
+    missing: HashMap<usize, NoLine>,
+    has_native: bool,
+}
+
+impl Lines {
+    /// Looks for the lines of all frames, also in these folders.
+    pub fn find(profile: &Profile, folders: &[PathBuf]) -> Self {
+        let native = native_lines::find(profile, folders);
+        let managed = managed_lines::find(profile, folders);
+        let has_native = !native.is_empty();
+        let named = |(frame, place): (usize, String)| {
+            let function = profile.functions.get(profile.frames.get(frame)?.function.get())?;
+            Some((frame, format!("{} {place}", profile.text(function.name))))
+        };
+        let names = native.into_iter().chain(managed.places).filter_map(named).collect();
+        Self { names, missing: managed.missing, has_native }
+    }
+
+    /// The name of a frame with its line.
+    pub fn name(&self, frame: FrameIndex) -> Option<&str> {
+        self.names.get(&frame.get()).map(String::as_str)
+    }
+
+    /// Says for how much of the time there are no lines, and why.
+    pub fn tell(&self, profile: &Profile) {
+        if !self.has_native {
+            warn("no debug information of the native code was found on this machine");
+        }
+        if let Some(text) = Coverage::of(profile, &self.missing).text() {
+            note(text);
         }
     }
-    for (position, name) in &names {
-        profile.rename(*position, name);
-    }
-    names.len()
 }
 
-/// Position, address and function of the frames that have an address, by module.
-fn native_frames(profile: &Profile) -> HashMap<usize, Vec<(usize, u64, &Function)>> {
-    let mut all: HashMap<usize, Vec<_>> = HashMap::new();
-    for (position, frame) in profile.frames.iter().enumerate() {
-        let function = profile.functions.get(frame.function.get());
-        let (Some(function), Some(module)) = (function, frame.module) else { continue };
-        if frame.address != 0 && function.kind == Some(FrameKind::Native) {
-            all.entry(module.get()).or_default().push((position, frame.address, function));
+/// How much of the managed methods' own time has no lines.
+#[derive(Debug, Default)]
+struct Coverage<'a> {
+    clock: &'static str,
+    total_ns: u64,
+    missing_ns: HashMap<&'a NoLine, u64>,
+}
+
+impl<'a> Coverage<'a> {
+    fn of(profile: &Profile, missing: &'a HashMap<usize, NoLine>) -> Self {
+        let has_cpu = profile.total().cpu_ns > 0;
+        let clock = if has_cpu { "CPU" } else { "wall" };
+        let mut coverage = Self { clock, ..Self::default() };
+        let mut focus = Focus::new(profile, Scope::Work);
+        for sample in &profile.samples {
+            let seen = focus.see(sample);
+            let ns = if has_cpu { seen.values.cpu_ns } else { seen.values.wall_ns };
+            let Some(own) = seen.own else { continue };
+            let kind = profile.function_of(own).and_then(|function| function.kind);
+            if kind != Some(FrameKind::Managed) {
+                continue;
+            }
+            coverage.total_ns = coverage.total_ns.saturating_add(ns);
+            if let Some(reason) = missing.get(&own.get()) {
+                let sum = coverage.missing_ns.entry(reason).or_default();
+                *sum = sum.saturating_add(ns);
+            }
         }
+        coverage
     }
-    all
-}
 
-/// A file's debug information; `None` if it is damaged.
-fn sections(path: &Path) -> Option<DwarfSections<Vec<u8>>> {
-    let data = ReadCache::new(File::open(path).ok()?);
-    let file = object::File::parse(&data).ok()?;
-    DwarfSections::load(|id| Ok::<_, gimli::Error>(contents(&file, id.name()).unwrap_or_default()))
-        .ok()
-}
-
-/// A section's contents, unpacked.
-fn contents<'a, R: ReadCacheOps>(
-    file: &object::File<'a, &'a ReadCache<R>>,
-    name: &str,
-) -> Option<Vec<u8>> {
-    let data = file.section_by_name(name)?.compressed_data().ok()?;
-    match data.format {
-        CompressionFormat::None => Some(data.data.to_vec()),
-        CompressionFormat::Zlib => {
-            let mut bytes = Vec::new();
-            let decoder = ZlibDecoder::new(data.data);
-            decoder.take(SECTION_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        }
-        _ => None,
-    }
-}
-
-fn named(profile: &Profile, function: &Function, place: &str) -> String {
-    format!("{} {place}", profile.text(function.name))
-}
-
-/// `file:line`, without the file's folders.
-fn place(context: &Context<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Option<String> {
-    let location = context.find_location(address).ok()??;
-    let (path, line) = (location.file?, location.line.filter(|line| *line != 0)?);
-    let file = Path::new(path).file_name()?.to_string_lossy();
-    Some(format!("{file}:{line}"))
-}
-
-/// The file with a module's lines: one of the same build, that has any.
-fn with_lines(profile: &Profile, module: &Module) -> Option<PathBuf> {
-    let path = PathBuf::from(profile.text(module.file));
-    let build_id = bytes(profile.text(module.build_id))?;
-    let file = Described::read(&path).filter(|file| file.build_id == build_id);
-    if file.as_ref().is_some_and(|file| file.has_lines) {
-        return Some(path);
-    }
-    let link = file.and_then(|file| file.link);
-    debug_files(&path, &build_id, link).into_iter().find(|path| {
-        Described::read(path).is_some_and(|file| file.has_lines && file.build_id == build_id)
-    })
-}
-
-/// All places of a debug file, in the order in which debuggers look.
-fn debug_files(module: &Path, build_id: &[u8], link: Option<PathBuf>) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    if let Some((first, rest)) = build_id.split_first() {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        paths.push(PathBuf::from(format!("{ROOT}/.build-id/{first:02x}/{rest}.debug")));
-    }
-    if let (Some(folder), Some(link)) = (module.parent(), link) {
-        paths.extend([folder.join(&link), folder.join(".debug").join(&link)]);
-        let below = folder.strip_prefix("/").map(|folder| Path::new(ROOT).join(folder).join(&link));
-        paths.extend(below);
-    }
-    paths
-}
-
-/// What matters of an ELF file.
-struct Described {
-    build_id: Vec<u8>,
-    has_lines: bool,
-    /// The name of its debug file.
-    link: Option<PathBuf>,
-}
-
-impl Described {
-    fn read(path: &Path) -> Option<Self> {
-        // Looked at before it is opened: a pipe would make us wait.
-        if !path.metadata().ok()?.is_file() {
+    /// `None` if all has lines.
+    fn text(&self) -> Option<String> {
+        let missing_ns = self.missing_ns.values().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        if missing_ns == 0 {
             return None;
         }
-        let data = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&data).ok()?;
-        let link = file.gnu_debuglink().ok().flatten();
-        let link = link.and_then(|(name, _)| Some(PathBuf::from(str::from_utf8(name).ok()?)));
-        Some(Self {
-            build_id: file.build_id().ok()??.to_vec(),
-            has_lines: file.has_debug_symbols(),
-            link: link.filter(|link| link.file_name() == Some(link.as_os_str())),
-        })
+        let clock = self.clock;
+        if self.missing_ns.get(&NoLine::NoPlace) == Some(&self.total_ns) {
+            let why =
+                "the profiles do not say where in a method a sample was (CORPROF_LINES=false)";
+            return Some(format!("managed methods have no source lines: {why}"));
+        }
+        let share = percent(missing_ns, self.total_ns);
+        let mut parts = Vec::new();
+        let no_pdb = self.assemblies(|reason| match reason {
+            NoLine::NoPdb(file) => Some(file),
+            _ => None,
+        });
+        parts.extend(no_pdb.map(|files| format!("there is no PDB of {files}")));
+        let other = self.assemblies(|reason| match reason {
+            NoLine::OtherBuild(file) => Some(file),
+            _ => None,
+        });
+        parts.extend(other.map(|files| format!("the PDB is of another build for {files}")));
+        let wants_pdbs = !parts.is_empty();
+        let own = |reason| self.missing_ns.get(&reason).map(|ns| percent(*ns, self.total_ns));
+        let hidden = own(NoLine::Hidden);
+        parts.extend(hidden.map(|share| format!("{share} is code that is no line's")));
+        let no_place = own(NoLine::NoPlace);
+        let why = "is of dynamic methods or code that the just-in-time compiler added";
+        parts.extend(no_place.map(|share| format!("{share} {why}")));
+        let advice = if wants_pdbs { ". Name a folder of PDBs with --symbols DIR" } else { "" };
+        let what = format!("{share} of the managed methods' own {clock} time has no source lines");
+        Some(format!("{what}: {}{advice}", parts.join("; ")))
     }
-}
 
-/// The bytes of hexadecimal text; `None` if it is none, or empty.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-    bytes.filter(|bytes| !bytes.is_empty())
+    /// The assemblies of a reason, the largest first, with their shares.
+    fn assemblies(&self, of: impl Fn(&'a NoLine) -> Option<&'a String>) -> Option<String> {
+        let mut files: Vec<(u64, &str)> = self
+            .missing_ns
+            .iter()
+            .filter(|(_, ns)| **ns > 0)
+            .filter_map(|(reason, ns)| Some((*ns, of(reason)?.as_str())))
+            .collect();
+        files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        let share = |(ns, file): &(u64, &str)| format!("{file} ({})", percent(*ns, self.total_ns));
+        let mut named: Vec<_> = files.iter().take(ASSEMBLIES_NAMED).map(share).collect();
+        let more = files.len().saturating_sub(ASSEMBLIES_NAMED);
+        if more > 0 {
+            named.push(format!("{more} more"));
+        }
+        (!named.is_empty()).then(|| named.join(", "))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn build_ids() {
-        assert_eq!(bytes("00ff7a"), Some(vec![0, 0xff, 0x7a]));
-        for text in ["", "xy", "ö", "0g"] {
-            assert_eq!(bytes(text), None, "{text}");
-        }
+    #[track_caller]
+    fn check(missing: &[(NoLine, u64)], text: Option<&str>) {
+        let missing_ns = missing.iter().map(|(reason, ns)| (reason, *ns)).collect();
+        let coverage = Coverage { clock: "CPU", total_ns: 1000, missing_ns };
+        assert_eq!(coverage.text().as_deref(), text);
     }
 
     #[test]
-    fn the_file_itself_has_lines() {
-        let file = Described::read(&std::env::current_exe().unwrap()).unwrap();
-        assert!(file.has_lines && !file.build_id.is_empty());
-        assert!(Described::read(Path::new("/proc/self/cmdline")).is_none());
-        assert!(Described::read(&std::env::temp_dir()).is_none());
+    fn the_reasons_are_told_with_their_shares() {
+        let no_pdb = |file: &str, ns| (NoLine::NoPdb(file.to_owned()), ns);
+        check(&[], None);
+        check(&[no_pdb("a.dll", 0)], None);
+        check(
+            &[no_pdb("a.dll", 100), no_pdb("b.dll", 200), (NoLine::Hidden, 50)],
+            Some(
+                "35.0 % of the managed methods' own CPU time has no source lines: there is no PDB \
+                 of b.dll (20.0 %), a.dll (10.0 %); 5.0 % is code that is no line's. Name a folder \
+                 of PDBs with --symbols DIR",
+            ),
+        );
+        check(
+            &[("a", 4), ("b", 3), ("c", 2), ("d", 1), ("e", 1)].map(|(f, ns)| no_pdb(f, ns)),
+            Some(
+                "1.1 % of the managed methods' own CPU time has no source lines: there is no PDB \
+                 of a (0.4 %), b (0.3 %), c (0.2 %), 2 more. Name a folder of PDBs with --symbols \
+                 DIR",
+            ),
+        );
+        check(
+            &[(NoLine::NoPlace, 1000)],
+            Some(
+                "managed methods have no source lines: the profiles do not say where in a method a \
+                 sample was (CORPROF_LINES=false)",
+            ),
+        );
+        check(
+            &[(NoLine::OtherBuild("a.dll".to_owned()), 1000)],
+            Some(
+                "100.0 % of the managed methods' own CPU time has no source lines: the PDB is of \
+                 another build for a.dll (100.0 %). Name a folder of PDBs with --symbols DIR",
+            ),
+        );
     }
 }

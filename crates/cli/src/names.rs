@@ -10,10 +10,16 @@ pub fn width(text: &str) -> usize {
 }
 
 /// The name in at most that many columns: first without parameters, then without generic
-/// arguments, then without the beginning of the namespace, and at last cut at its end.
+/// arguments, then without the beginning of the namespace, and at last cut at its end. A source
+/// line behind it stays.
 pub fn fit(name: &str, columns: usize) -> String {
     if width(name) <= columns {
         return name.to_owned();
+    }
+    if let Some((function, line)) = name.rsplit_once(' ').filter(|(_, last)| is_line(last))
+        && let Some(rest) = columns.checked_sub(width(line) + 2)
+    {
+        return format!("{} {line}", fit(function, rest + 1));
     }
     let name = emptied(name, '(', ')');
     if width(&name) <= columns {
@@ -29,6 +35,12 @@ pub fn fit(name: &str, columns: usize) -> String {
     }
     let kept: String = name.chars().take(columns.saturating_sub(1)).collect();
     kept + CUT
+}
+
+/// Whether it is `file:line`.
+fn is_line(word: &str) -> bool {
+    let number = word.rsplit_once(':').map_or("", |(_, number)| number);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The text with `…` for all that stands in brackets.
@@ -107,6 +119,9 @@ mod tests {
             ("shop::api::Store<int>::load(int)", 23, "…api::Store<…>::load(…)"),
             ("shop::api::Store<int>::load(int)", 20, "…Store<…>::load(…)"),
             ("[libcoreclr.so]", 8, "[libcor…"),
+            ("Shop.Api.Orders.Load(int) Orders.cs:12", 36, "Shop.Api.Orders.Load(…) Orders.cs:12"),
+            ("Shop.Api.Orders.Load(int) Orders.cs:12", 28, "…Orders.Load(…) Orders.cs:12"),
+            ("shop::load(int) shop.cc:8", 20, "shop::loa… shop.cc:8"),
             ("A.Run()", 6, "A.Run…"),
             ("unbalanced(<", 8, "unbalan…"),
             ("größe_der_straße", 6, "größe…"),

@@ -13,6 +13,7 @@ use crate::args::{By, ReportArgs};
 use crate::failure::Failure;
 use crate::files::{self, Before};
 use crate::focus::Scope;
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::count;
@@ -86,6 +87,7 @@ impl Outcome<'_> {
             limit: args.top,
             scope: Scope::Work,
             is_filtered: false,
+            lines: Lines::default(),
         };
         let Some(target) = &args.json else { return self.write_tables(loaded, &view) };
         if self.is_cut_off {

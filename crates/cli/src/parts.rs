@@ -161,7 +161,8 @@ mod tests {
         let stack = aggregate.stack(ids);
         let thread = ThreadKey { tid: 1, generation: 1 };
         let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
-        let added = aggregate.add(&key, Values { count: 1, cpu_ns: 7, wall_ns: 0 });
+        let added =
+            aggregate.add(&key, Values { count: 1, cpu_ns: 7, wall_ns: 0, ..Values::default() });
         assert_eq!(added, Added::Kept);
         let sums = sums(&aggregate.take(Period::default()).profile);
         assert_eq!(sums.iter().sum::<u64>(), 7, "it belongs to one part");

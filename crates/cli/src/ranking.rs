@@ -9,6 +9,7 @@ use profile::{FrameIndex, Profile, Sample, SpanIds, StringIndex, Values};
 use crate::args::{By, Clock, Sort};
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
+use crate::lines::Lines;
 
 /// A row: a function, a thread, a state, and whatever else rows can be of.
 #[derive(Clone, Debug, Default)]
@@ -56,14 +57,20 @@ impl Row {
     }
 }
 
-/// All rows of a profile, in no order; a thread with the number of one of the processes is its main
-/// one.
-pub fn rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64]) -> Vec<Row> {
+/// All rows of a profile that have any time, in no order; a thread with the number of one of the
+/// processes is its main one. Functions are rows of lines where those are known.
+pub fn rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64], lines: &Lines) -> Vec<Row> {
+    let mut rows = all_rows(profile, by, scope, pids, lines);
+    rows.retain(|row| row.own != Values::default() || row.total != Values::default());
+    rows
+}
+
+fn all_rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64], lines: &Lines) -> Vec<Row> {
     let focus = Focus::new(profile, scope);
     match by {
         By::Function => by_frame(profile, focus, |frame| {
-            let name = profile.function_of(frame).map_or("?", |f| profile.text(f.name));
-            (name, module_name(profile, frame))
+            let name = || profile.function_of(frame).map_or("?", |f| profile.text(f.name));
+            (lines.name(frame).unwrap_or_else(name), module_name(profile, frame))
         }),
         By::Module => by_frame(profile, focus, |frame| (module_name(profile, frame), "")),
         By::Thread => by_sample(profile, focus, |sample| {

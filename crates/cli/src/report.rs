@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{By, Clock, Sort};
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Process};
 use crate::parts::{self, Part};
 use crate::ranking::{self, Row};
@@ -36,6 +37,8 @@ pub struct View {
     pub scope: Scope,
     /// Whether only some samples are looked at, so that nothing can be compared with them.
     pub is_filtered: bool,
+    /// The lines that rows of functions are of, as far as they are wanted and known.
+    pub lines: Lines,
 }
 
 impl View {
@@ -61,7 +64,8 @@ pub fn tables(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
 
 /// The tables of who used the time, in one order or both.
 fn rankings(loaded: &Loaded, view: &View, total: Values, width: Option<u16>) -> String {
-    let mut rows = ranking::rows(&loaded.profile, &view.by, view.scope, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, view.scope, &pids, &view.lines);
     let mut text = String::new();
     let own_is_total = !matches!(view.by, By::Function | By::Module);
     let sorts: &[Sort] = match view.sort {
@@ -219,9 +223,11 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
     match loaded.report() {
         Some(_) if view.is_filtered => {}
         Some(report) => {
+            lines.extend(collections(&report, loaded).map(|text| ("gc", text)));
             kernel_line(&report, total, &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
-            lines.push(("profiler", format!("used {} and {} of memory", own.0, own.1)));
+            let slowed = slowed(&report);
+            lines.push(("profiler", format!("used {} and {} of memory{slowed}", own.0, own.1)));
             lines.extend(quality(&report));
         }
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
@@ -252,6 +258,42 @@ fn json_parts(profile: &Profile) -> Value {
     Value::Object(parts.map(|(part, ns)| (part.key().to_owned(), json!(ns))).collect())
 }
 
+/// The garbage collections, and the pauses of all managed threads: `5 collections: 2 of generation
+/// 0, 3 of generation 2 (1 in the background); 6 pauses, 120 ms (1.2 % of the time), the longest
+/// 40 ms`.
+fn collections(report: &SelfReport, loaded: &Loaded) -> Option<String> {
+    let of_generation = |(generation, n): (usize, &u64)| {
+        let background = if generation == 2 { report.gc_background } else { 0 };
+        let background = match background {
+            0 => String::new(),
+            n => format!(" ({n} in the background)"),
+        };
+        (*n > 0).then(|| format!("{n} of generation {generation}{background}"))
+    };
+    let mut parts: Vec<_> =
+        report.gc_collections.iter().enumerate().filter_map(of_generation).collect();
+    if report.gc_before_background > 0 {
+        parts.push(format!("{} of generation 0 or 1", report.gc_before_background));
+    }
+    let all = report.gc_collections.iter().sum::<u64>().saturating_add(report.gc_before_background);
+    let number = |n: u64, what| count(usize::try_from(n).unwrap_or(usize::MAX), what);
+    let mut texts = Vec::new();
+    if all > 0 {
+        texts.push(format!("{}: {}", number(all, "collection"), parts.join(", ")));
+    }
+    if report.gc_pauses > 0 {
+        let share = percent(report.gc_pause_ns, loaded.reported_ns());
+        let (pauses, sum) = (number(report.gc_pauses, "pause"), time(report.gc_pause_ns));
+        let longest = time(report.gc_pause_max_ns);
+        texts.push(format!("{pauses}, {sum} ({share} of the time), the longest {longest}"));
+    }
+    if report.other_pauses > 0 {
+        let (n, sum) = (number(report.other_pauses, "stop"), time(report.other_pause_ns));
+        texts.push(format!("{n} of all threads for other reasons, {sum}"));
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
 /// What the kernel counted.
 fn kernel_line(report: &SelfReport, total: Values, lines: &mut Vec<(&'static str, String)>) {
     if report.process_cpu_ns > 0 {
@@ -279,6 +321,14 @@ fn own(report: &SelfReport, loaded: &Loaded) -> String {
     }
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{} CPU{parts}", time(own_ns))
+}
+
+/// Whether samples were taken less often than was asked for.
+fn slowed(report: &SelfReport) -> String {
+    match report.slowdown {
+        0 | 1 => String::new(),
+        n => format!("; sampled down to 1/{n} as often as asked for, to stay within its budget"),
+    }
 }
 
 /// What was lost, and how many stacks are whole.
@@ -327,7 +377,8 @@ fn processes(processes: &[Process], scope: Scope) -> String {
 /// Everything as JSON, whatever the view leaves out; times in nanoseconds.
 pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
     let total = loaded.profile.total();
-    let mut rows = ranking::rows(&loaded.profile, &view.by, Scope::All, &loaded.pids());
+    let (by, pids) = (&view.by, loaded.pids());
+    let mut rows = ranking::rows(&loaded.profile, by, Scope::All, &pids, &view.lines);
     ranking::sort(&mut rows, view.sort.unwrap_or(Sort::Own), view.clock(total));
     let rows: Vec<_> = rows.iter().take(view.limit).map(json_row).collect();
     let processes: Vec<_> = loaded.processes.iter().map(json_process).collect();
@@ -354,10 +405,14 @@ pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
 /// Wall time by state, and that of threads which wait for work, out of the states that they have.
 fn json_states(profile: &Profile) -> Value {
     let sums = Sums::of(profile, Scope::Work);
-    let pair = |(state, ns): &(ThreadState, u64)| (format!("{}_ns", state.name()), json!(ns));
+    let pair = |(state, ns): &(ThreadState, u64)| (json_state(*state), json!(ns));
     let mut map: Map<_, _> = sums.states.iter().map(pair).collect();
     map.insert("waiting_for_work_ns".into(), json!(sums.left_out_ns));
     Value::Object(map)
+}
+
+fn json_state(state: ThreadState) -> String {
+    format!("{}_ns", state.name().replace(' ', "_"))
 }
 
 fn json_values(values: Values) -> Value {
@@ -367,8 +422,7 @@ fn json_values(values: Values) -> Value {
 fn json_row(row: &Row) -> Value {
     let states = ThreadState::ALL.into_iter().zip(row.states);
     let states = states.filter(|(_, ns)| *ns > 0);
-    let states: Map<_, _> =
-        states.map(|(state, ns)| (format!("{}_ns", state.name()), json!(ns))).collect();
+    let states: Map<_, _> = states.map(|(state, ns)| (json_state(state), json!(ns))).collect();
     json!({
         "name": row.name,
         "module": row.module,
@@ -386,6 +440,20 @@ fn json_process(process: &Process) -> Value {
         "total": json_values(process.values),
         "waiting_for_work_ns": process.left_out_ns,
         "profiler": process.report.as_ref().map(|report| json_report(report, process.reported_ns)),
+    })
+}
+
+fn json_collections(report: &SelfReport, reported_ns: u64) -> Value {
+    json!({
+        "collections_by_generation": report.gc_collections,
+        "collections_in_background": report.gc_background,
+        "collections_before_background": report.gc_before_background,
+        "pauses": report.gc_pauses,
+        "pause_ns": report.gc_pause_ns,
+        "longest_pause_ns": report.gc_pause_max_ns,
+        "pause_share": share(report.gc_pause_ns, reported_ns),
+        "other_pauses": report.other_pauses,
+        "other_pause_ns": report.other_pause_ns,
     })
 }
 
@@ -407,8 +475,10 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "own_cpu_share": share(report.own_cpu_ns, report.process_cpu_ns),
         "own_processor_share": share(report.own_cpu_ns, reported_ns),
         "own_memory_bytes": report.own_memory_bytes,
+        "slowdown": report.slowdown,
         "process_cpu_ns": report.process_cpu_ns,
         "sampled_cpu_ns": report.sampled_cpu_ns,
+        "gc": json_collections(report, reported_ns),
         "lost": losses,
         "walks_ended": ends,
     })

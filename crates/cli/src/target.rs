@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use config::PROFILER_GUID;
 use diagnostics::{
-    Hidden, NamedProfiler, Process, ProcessInfo, RequestError, Runtime, Socket, Switch,
-    Unreachable, check_fit, other_profilers, our_agent, switched_off,
+    AttachError, Hidden, NamedProfiler, Process, ProcessInfo, RequestError, Runtime, Socket,
+    Switch, Unreachable, check_fit, check_system, other_profilers, our_agent, switched_off,
 };
 
 /// How the agent's threads begin; a library that was detached stays mapped, without them.
 const OUR_THREADS: &str = "corprof-";
+/// The first version of .NET that loads profilers beside its main one.
+const FIRST_WITH_OTHERS: u32 = 6;
 /// Threads whose names are looked at.
 const THREADS_LOOKED_AT: usize = 256;
 
@@ -116,6 +118,13 @@ impl Target {
         is_loaded.then(|| library.display().to_string())
     }
 
+    /// Whether its runtime has room for us beside another profiler: .NET since 6.
+    pub fn allows_others(&self) -> bool {
+        let version = self.version().unwrap_or_default();
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        major.is_none_or(|major| major >= FIRST_WITH_OTHERS)
+    }
+
     /// What keeps an agent out of it, apart from its socket; `None` if nothing is known to.
     pub fn obstacle(&self, agent: Option<&Path>) -> Option<Obstacle> {
         let because = |unreachable: Unreachable| Obstacle {
@@ -133,25 +142,30 @@ impl Target {
                 remedy: "start it without that variable".to_owned(),
             });
         }
-        if let Some(other) = self.other_profiler() {
+        if let Some(other) = self.other_profiler().filter(|_| !self.allows_others()) {
             return Some(Obstacle {
                 reason: format!("another profiler is loaded: {other}"),
-                remedy: beside_the_other(),
+                remedy: without_the_other(),
             });
         }
         let mapped = self.mapped.as_ref().ok()?;
-        let misfit = check_fit(&self.process, mapped, agent?).err()?;
+        let agent = agent?;
+        let misfit = match check_fit(&self.process, mapped, agent) {
+            // `corprof attach` puts a copy there.
+            Err(AttachError::NotVisible(_)) if agent.is_file() => {
+                check_system(&self.process, mapped, agent, agent).err()?
+            }
+            other => other.err()?,
+        };
         Some(Obstacle { reason: misfit.reason(), remedy: misfit.remedy() })
     }
 }
 
-/// What to do if another profiler is there.
-pub fn beside_the_other() -> String {
-    format!(
-        "start the program without it, or with corprof beside it, as a notification profiler: \
-         CORECLR_ENABLE_NOTIFICATION_PROFILERS=1 \
-         CORECLR_NOTIFICATION_PROFILERS=/path/of/libcorprof.so={PROFILER_GUID}"
-    )
+/// What to do if another profiler is there, and the runtime has no room for us beside it.
+pub fn without_the_other() -> String {
+    "run it on .NET 6 or newer, where corprof can be beside another profiler, or start it without \
+     the other one: unset CORECLR_ENABLE_PROFILING"
+        .to_owned()
 }
 
 fn has_our_threads(process: &Process) -> bool {

@@ -8,7 +8,7 @@ use crate::args::{By, TopArgs};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Named};
 use crate::focus::Scope;
-use crate::lines;
+use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::table;
@@ -23,15 +23,17 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
     }
     let mut loaded = loader.finish();
-    if args.lines && lines::name(&mut loaded.profile) == 0 {
-        warn("no debug information of the native code was found on this machine");
-    }
+    let lines =
+        if args.lines { Lines::find(&loaded.profile, &args.symbols) } else { Lines::default() };
     let hint = nothing::tells(&loaded.profile, &args.by);
     if !filters.is_empty() {
         filter(&mut loaded, args)?;
     }
     if let Some(hint) = hint {
         warn(hint);
+    }
+    if args.lines {
+        lines.tell(&loaded.profile);
     }
     let scope = if args.all { Scope::All } else { Scope::Work };
     let view = View {
@@ -41,6 +43,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         limit: args.limit,
         scope,
         is_filtered: !filters.is_empty(),
+        lines,
     };
     let mut out = anstream::stdout().lock();
     if args.json {

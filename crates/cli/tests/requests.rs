@@ -35,7 +35,7 @@ fn aggregate(samples: &[Made<'_>]) -> Aggregate {
             line: None,
         });
         let stack = aggregate.stack([frame]);
-        let mut values = Values { count: 0, cpu_ns: 0, wall_ns: ms * MS };
+        let mut values = Values { count: 0, cpu_ns: 0, wall_ns: ms * MS, ..Values::default() };
         if *state == ThreadState::Running {
             (values.count, values.cpu_ns) = (1, ms * MS);
         }
@@ -189,7 +189,8 @@ fn rows_can_be_spans_and_values_of_labels() {
     for root in [1, 2] {
         let (thread, span) = (ThreadKey::NONE, Some(ids((root, root))));
         let key = SampleKey { stack, thread, state: None, span, labels: 0 };
-        let _ = private.add(&key, Values { count: 1, cpu_ns: root * MS, wall_ns: 0 });
+        let _ = private
+            .add(&key, Values { count: 1, cpu_ns: root * MS, wall_ns: 0, ..Values::default() });
     }
     private.endpoint(1, "GET /");
     dir.write("private.pb.gz", &bytes(private));

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 use model::{FrameKind, ThreadState};
+use profile::{SampleKey, ThreadKey, Values};
 use serde_json::Value;
 use support::{Dir, MS, Ran, profile_bytes};
 
@@ -146,6 +147,63 @@ fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
     assert_eq!(json["total"]["wall_ns"], 18_300_000_000_u64);
     assert_eq!(json["wall_by_state"]["waiting_for_work_ns"], 18_000_000_000_u64);
     assert_eq!(json["wall_by_state"]["lock_ns"], 70_000_000);
+}
+
+#[test]
+fn pauses_have_a_line_and_no_rows() {
+    let dir = Dir::new();
+    let mut aggregate = profile::Aggregate::default();
+    let [reason, kind, root, work] =
+        ["automatic", "generation 1", "Garbage Collector", "Shop.Load()"]
+            .map(|name| aggregate.synthetic_frame(name));
+    let stack = aggregate.stack([reason, kind, root]);
+    let (thread, nobody) = (ThreadKey { tid: 7, generation: 0 }, ThreadKey::NONE);
+    let key = SampleKey { stack, thread: nobody, state: None, span: None, labels: 0 };
+    let _ = aggregate.add(&key, Values { gc_ns: 40 * MS, ..Values::default() });
+    let key = SampleKey {
+        stack: aggregate.stack([work]),
+        thread,
+        state: Some(ThreadState::GcPause),
+        ..key
+    };
+    let _ = aggregate.add(&key, Values { wall_ns: 30 * MS, ..Values::default() });
+    let period = profile::Period { duration_ns: 1000 * MS, ..profile::Period::default() };
+    let mut profile = aggregate.take(period).profile;
+    profile.report = Some(profile::SelfReport {
+        gc_collections: [1, 0, 2],
+        gc_background: 1,
+        gc_before_background: 1,
+        gc_pauses: 5,
+        gc_pause_ns: 40 * MS,
+        gc_pause_max_ns: 25 * MS,
+        other_pauses: 1,
+        other_pause_ns: MS,
+        ..profile::SelfReport::default()
+    });
+    dir.write("a.pb.gz", &profile::pprof::write(&profile, Vec::new()).unwrap());
+    let ran = dir.run(&["top", "a.pb.gz"]);
+    check_lines(
+        &ran,
+        &[
+            "gc 4 collections: 1 of generation 0, 2 of generation 2 (1 in the background), 1 of \
+             generation 0 or 1; 5 pauses, 40.0 ms (4.0 % of the time), the longest 25.0 ms; 1 stop \
+             of all threads for other reasons, 1.00 ms",
+            "wall gc pause 30.0 ms",
+            "0 30.0 ms 100.0 % gc pause Shop.Load()",
+        ],
+    );
+    assert!(!ran.out.contains("automatic"), "{}", ran.out);
+    check_lines(
+        &dir.run(&["top", "a.pb.gz", "--state", "gc-pause", "--by", "state"]),
+        &["0 30.0 ms 100.0 % gc pause"],
+    );
+    let json: Value = serde_json::from_str(&dir.run(&["top", "a.pb.gz", "--json"]).out).unwrap();
+    assert_eq!(json["wall_by_state"]["gc_pause_ns"], 30 * MS);
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1, "{json}");
+    let gc = &json["profiler"]["gc"];
+    assert_eq!(gc["collections_by_generation"], serde_json::json!([1, 0, 2]));
+    assert_eq!(gc["pause_ns"], 40 * MS);
+    assert_eq!(gc["pause_share"], 0.04);
 }
 
 /// Fails unless the output has all these lines, however many spaces are in them.
@@ -289,7 +347,10 @@ fn names_in_files_do_not_speak_to_the_terminal() {
         span: None,
         labels: 0,
     };
-    let _ = aggregate.add(&key, profile::Values { count: 1, cpu_ns: 5, wall_ns: 0 });
+    let _ = aggregate.add(
+        &key,
+        profile::Values { count: 1, cpu_ns: 5, wall_ns: 0, ..profile::Values::default() },
+    );
     let taken = aggregate.take(profile::Period::default());
     dir.write("a.pb.gz", &profile::pprof::write(&taken.profile, Vec::new()).unwrap());
     let ran = dir.run(&["top", "a.pb.gz"]);

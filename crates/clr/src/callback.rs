@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use crate::com::{Guid, HResult, IID_IUNKNOWN, text};
 use crate::factory::{answer, count_nothing};
 use crate::info::{FunctionId, Info, ModuleId, ThreadId, copied};
+use crate::suspension::SuspendReason;
 
 /// What the profiler wants to hear. Called on the runtime's threads; quick, and never blocking.
 pub trait Events: Sync {
@@ -43,6 +44,26 @@ pub trait Events: Sync {
     fn module_unloading(&self, module: ModuleId);
     /// A dynamic method is gone, its code may be reused.
     fn dynamic_method_unloaded(&self, function: FunctionId);
+    /// The runtime begins to stop all managed threads; on the thread that stops them, which holds a
+    /// lock of the runtime until they run again: no other stop begins before.
+    fn suspending(&self, reason: SuspendReason);
+    /// Managed threads are about to be let go; on the thread that stopped them.
+    fn resuming(&self);
+    /// They have been; the next stop may have begun.
+    fn resumed(&self);
+    /// The calling thread is about to wait until managed threads may run again. The thread that
+    /// stops the others says it, too, if it is a managed one. It may come from the runtime's signal
+    /// handler: no lock, no allocation.
+    fn thread_suspended(&self);
+    /// The calling thread runs again. As `thread_suspended`.
+    fn thread_resumed(&self);
+    /// A garbage collection begins, of this generation (0 to 2) and the younger ones; all managed
+    /// threads are stopped. Whether it is `induced`: asked for by the program, or by the system
+    /// because memory is low.
+    fn collection_started(&self, generation: u8, induced: bool);
+    /// A garbage collection has ended. Those that went on in the background end without a stop, and
+    /// others may have begun and ended before.
+    fn collection_finished(&self);
     /// A panic was caught at the border.
     fn panicked(&self);
 }
@@ -101,7 +122,15 @@ static TABLE: Table = Table({
     slots[29] = thread_created as *const c_void;
     slots[30] = thread_destroyed as *const c_void;
     slots[31] = thread_assigned as *const c_void;
+    slots[42] = runtime_suspend_started as *const c_void;
+    slots[44] = runtime_resume_started as *const c_void;
+    slots[45] = runtime_resume_started as *const c_void;
+    slots[46] = runtime_resume_finished as *const c_void;
+    slots[47] = runtime_thread_suspended as *const c_void;
+    slots[48] = runtime_thread_resumed as *const c_void;
     slots[72] = thread_name_changed as *const c_void;
+    slots[73] = garbage_collection_started as *const c_void;
+    slots[75] = garbage_collection_finished as *const c_void;
     slots[80] = initialize_for_attach as *const c_void;
     slots[81] = attach_complete as *const c_void;
     slots[82] = detach_succeeded as *const c_void;
@@ -242,6 +271,53 @@ unsafe extern "system" fn thread_name_changed(
         };
         events.thread_named(thread, text(units, length));
     })
+}
+
+extern "system" fn runtime_suspend_started(_this: *mut c_void, reason: i32) -> HResult {
+    notified(|events| events.suspending(SuspendReason::of_number(reason)))
+}
+
+/// Also where a stop was given up.
+extern "system" fn runtime_resume_started(_this: *mut c_void) -> HResult {
+    notified(Events::resuming)
+}
+
+extern "system" fn runtime_resume_finished(_this: *mut c_void) -> HResult {
+    notified(Events::resumed)
+}
+
+/// On Linux threads stop themselves, so the thread that it is about is the calling one.
+extern "system" fn runtime_thread_suspended(_this: *mut c_void, _thread: ThreadId) -> HResult {
+    notified(Events::thread_suspended)
+}
+
+extern "system" fn runtime_thread_resumed(_this: *mut c_void, _thread: ThreadId) -> HResult {
+    notified(Events::thread_resumed)
+}
+
+unsafe extern "system" fn garbage_collection_started(
+    _this: *mut c_void,
+    count: i32,
+    collected: *const i32,
+    reason: i32,
+) -> HResult {
+    const INDUCED: i32 = 1;
+    notified(|events| {
+        // Behind the three generations are the heaps of large and of pinned objects.
+        let count = usize::try_from(count).unwrap_or(0).min(3);
+        let flags: &[i32] = if collected.is_null() {
+            &[]
+        } else {
+            // SAFETY: the runtime gives one BOOL for each generation, at least as many as are read.
+            unsafe { std::slice::from_raw_parts(collected, count) }
+        };
+        let oldest = flags.iter().rposition(|flag| *flag != 0).unwrap_or(0);
+        events.collection_started(u8::try_from(oldest).unwrap_or(0), reason == INDUCED);
+    })
+}
+
+extern "system" fn garbage_collection_finished(_this: *mut c_void) -> HResult {
+    notified(Events::collection_finished)
 }
 
 extern "system" fn dynamic_method_unloaded(_this: *mut c_void, function: FunctionId) -> HResult {

@@ -46,6 +46,29 @@ pub struct CodeRange {
     pub size: usize,
 }
 
+/// A run of a version's machine code that is of one IL instruction, or of none:
+/// `COR_DEBUG_IL_TO_NATIVE_MAP`. The offsets count from the version's start, over all its runs of
+/// code one after the other.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IlMapping {
+    /// Offset of the IL instruction, or one of the constants below.
+    pub il: u32,
+    /// Offset of the first byte of machine code.
+    pub start: u32,
+    /// Offset of the first byte behind it.
+    pub end: u32,
+}
+
+impl IlMapping {
+    /// Code of no instruction: `ICorDebugInfo::NO_MAPPING`.
+    pub const NONE: u32 = u32::MAX;
+    /// Code that makes the method's frame: `PROLOG`.
+    pub const PROLOG: u32 = u32::MAX - 1;
+    /// Code that takes it down: `EPILOG`.
+    pub const EPILOG: u32 = u32::MAX - 2;
+}
+
 /// Which callbacks the runtime makes: the low and the high word of the mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventMask {
@@ -60,9 +83,20 @@ impl EventMask {
     /// code, inlining or tiered compilation.
     pub const SAMPLING: Self =
         Self { low: Self::THREADS | Self::MODULES, high: Self::DYNAMIC_UNLOADS };
+    /// Pauses and collections. The older flag for collections, `COR_PRF_MONITOR_GC` (0x1), would
+    /// switch concurrent ones off and walk the heap in each; this one does neither.
+    pub const PAUSES: Self = Self { low: Self::SUSPENDS, high: Self::BASIC_GC };
     const MODULES: u32 = 0x4;
     const THREADS: u32 = 0x200;
+    const SUSPENDS: u32 = 0x1_0000;
     const DYNAMIC_UNLOADS: u32 = 0x4;
+    const BASIC_GC: u32 = 0x10;
+
+    /// The callbacks of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self { low: self.low | other.low, high: self.high | other.high }
+    }
 }
 
 /// The runtime's version.
@@ -126,6 +160,10 @@ const TYPE_ARGS_MAX: usize = 16;
 const THREADS_AT_ONCE: usize = 64;
 /// Code versions of a method, and runs of one version, asked for at once.
 const CODE_PARTS_MAX: usize = 32;
+/// Entries of a version's IL map that are asked for at once, and at most; a method of a thousand
+/// lines has a few thousand.
+const IL_MAPPINGS: usize = 256;
+const IL_MAPPINGS_MAX: usize = 1 << 16;
 
 /// The versions, newest first. A runtime has all those before its newest.
 const VERSIONS: [(u32, Guid); 13] = [
@@ -337,6 +375,34 @@ impl Info {
             )
         };
         filled(answer, &ranges, count)
+    }
+
+    /// Which IL the code of the version that starts at an address is of, as the compiler noted it;
+    /// nothing for methods without IL in a file. Of optimised code it has the beginnings of
+    /// statements and the calls.
+    #[must_use]
+    pub fn il_map(&self, start: usize) -> Vec<IlMapping> {
+        let mut map = vec![IlMapping::default(); IL_MAPPINGS];
+        loop {
+            let mut count = 0_u32;
+            // SAFETY: slot 91 is GetILToNativeMapping3(UINT_PTR, ULONG32, ULONG32*,
+            // COR_DEBUG_IL_TO_NATIVE_MAP[]); the array is as long as said.
+            let answer = unsafe {
+                call!(
+                    self.pointer,
+                    91,
+                    (usize, u32, *mut u32, *mut IlMapping),
+                    (start, map.len() as u32, &raw mut count, map.as_mut_ptr())
+                )
+            };
+            // The count is of all that there are, whether they had room or not.
+            let all = usize::try_from(count).unwrap_or(0).min(IL_MAPPINGS_MAX);
+            if answer.ok().is_ok() && all > map.len() {
+                map.resize(all, IlMapping::default());
+                continue;
+            }
+            return filled(answer, &map, count);
+        }
     }
 
     /// Whether a method has no metadata of its own.

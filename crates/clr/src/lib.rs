@@ -12,12 +12,14 @@ mod import;
 mod info;
 #[cfg(feature = "oracle")]
 pub mod snapshot;
+mod suspension;
 
 pub use callback::Events;
 pub use com::{Guid, HResult};
 pub use factory::{PROFILER_CLASS, class_object};
 pub use import::Import;
 pub use info::{
-    ClassId, ClassInfo, CodeRange, DynamicFunction, EventMask, FunctionId, FunctionInfo, Info,
-    ModuleId, ModuleInfo, ReJitId, RuntimeVersion, ThreadId,
+    ClassId, ClassInfo, CodeRange, DynamicFunction, EventMask, FunctionId, FunctionInfo, IlMapping,
+    Info, ModuleId, ModuleInfo, ReJitId, RuntimeVersion, ThreadId,
 };
+pub use suspension::SuspendReason;

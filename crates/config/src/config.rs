@@ -75,12 +75,18 @@ pub struct Config {
     pub sampler: Sampler,
     /// Whether threads that the runtime doesn't tell of are sampled.
     pub native_threads: bool,
+    /// Whether places in managed methods are in profiles, for source lines.
+    pub lines: bool,
     /// Whether wall time is sampled.
     pub wall_enabled: bool,
+    /// Whether pauses of the garbage collector are followed.
+    pub gc_enabled: bool,
     /// Time between two ticks of the wall sampler.
     pub wall_interval: Duration,
     /// Threads looked at in one tick.
     pub wall_threads: u32,
+    /// What the profiler may use of the processors, in millionths; 1,000,000 is no limit.
+    pub cpu_budget_ppm: u32,
     /// Whether samples are labelled with the request that they belong to.
     pub spans: bool,
     /// Threads with a span that are looked at in one tick besides the others.
@@ -141,9 +147,12 @@ impl Config {
             cpu_interval: Duration::ZERO,
             sampler: Sampler::Timer,
             native_threads: true,
+            lines: true,
             wall_enabled: true,
+            gc_enabled: true,
             wall_interval: Duration::ZERO,
             wall_threads: 0,
+            cpu_budget_ppm: 0,
             spans: true,
             span_threads: 0,
             span_ids: true,

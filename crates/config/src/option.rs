@@ -74,6 +74,15 @@ pub enum Kind {
         /// Puts it into the settings.
         store: fn(&mut Config, u32),
     },
+    /// A share in percent, with or without the sign: `0.5%`. In millionths here.
+    Share {
+        /// Smallest.
+        min: u32,
+        /// Largest.
+        max: u32,
+        /// Puts it into the settings.
+        store: fn(&mut Config, u32),
+    },
     /// One of some words.
     Choice(&'static [Choice]),
 }
@@ -87,6 +96,8 @@ pub enum Reason {
     NotADuration,
     /// Not a whole number.
     NotANumber,
+    /// Not a share.
+    NotAShare,
     /// A good value, but outside of the bounds.
     OutOfBounds {
         /// Smallest that is allowed, as one would write it.
@@ -107,6 +118,7 @@ impl fmt::Display for Reason {
             Self::NotASwitch => write!(f, "neither true nor false"),
             Self::NotADuration => write!(f, "not a duration such as 10ms, 1s or 250us"),
             Self::NotANumber => write!(f, "not a whole number"),
+            Self::NotAShare => write!(f, "not a share such as 0.5%"),
             Self::OutOfBounds { min, max } => write!(f, "not between {min} and {max}"),
             Self::NotAChoice { choices } => write!(f, "none of {choices}"),
         }
@@ -148,6 +160,10 @@ impl Opt {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 store(config, within(count, (min, max), u32::to_string)?);
             }
+            Kind::Share { min, max, store } => {
+                let share = share(value).ok_or(Reason::NotAShare)?;
+                store(config, within(share, (min, max), |share| share_to_text(*share))?);
+            }
             Kind::Choice(choices) => {
                 let choice = choices.iter().find(|choice| choice.name.eq_ignore_ascii_case(value));
                 let words = || choices.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
@@ -169,6 +185,9 @@ impl Opt {
                 format!("{} to {}", duration_to_text(*min), duration_to_text(*max))
             }
             Kind::Count { min, max, .. } => format!("{min} to {max}"),
+            Kind::Share { min, max, .. } => {
+                format!("{} to {}", share_to_text(*min), share_to_text(*max))
+            }
             Kind::Choice(choices) => {
                 choices.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
             }
@@ -184,6 +203,7 @@ impl Opt {
             Kind::Path { .. } => "PATH",
             Kind::Duration { .. } => "DURATION",
             Kind::Count { .. } => "N",
+            Kind::Share { .. } => "PERCENT",
             Kind::Choice(_) => "WORD",
         }
     }
@@ -201,6 +221,19 @@ fn switch(value: &str) -> Result<bool, Reason> {
         "false" | "0" | "no" | "off" => Ok(false),
         _ => Err(Reason::NotASwitch),
     }
+}
+
+/// A share in millionths.
+fn share(value: &str) -> Option<u32> {
+    let number: f64 = value.trim_end_matches('%').trim_end().parse().ok()?;
+    let millionths = (number * 10_000.0).round();
+    // As a cast it is also right for what is no number, or too large for any bound.
+    (millionths >= 0.0).then_some(millionths as u32)
+}
+
+/// A share in millionths as one would write it.
+fn share_to_text(millionths: u32) -> String {
+    format!("{}%", f64::from(millionths) / 10_000.0)
 }
 
 fn within<T: PartialOrd>(

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 18] = [
+pub static OPTIONS: [Opt; 21] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -110,6 +110,16 @@ pub static OPTIONS: [Opt; 18] = [
                profile is not all of the process's CPU time.",
     },
     Opt {
+        var: "CORPROF_LINES",
+        aliases: &[],
+        flag: Some("lines"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.lines = value },
+        help: "Whether profiles have the places in managed methods from which `corprof top \
+               --lines` finds source lines. With false they have methods only, and are smaller.",
+    },
+    Opt {
         var: "CORPROF_WALL_ENABLED",
         aliases: &[],
         flag: Some("wall-enabled"),
@@ -117,6 +127,16 @@ pub static OPTIONS: [Opt; 18] = [
         default_words: "",
         kind: Kind::Switch { store: |config, value| config.wall_enabled = value },
         help: "Whether wall time is sampled: where threads wait as well as where they compute.",
+    },
+    Opt {
+        var: "CORPROF_GC_ENABLED",
+        aliases: &[],
+        flag: Some("gc-enabled"),
+        default: "true",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.gc_enabled = value },
+        help: "Whether garbage collections and the pauses of all threads that they make are \
+               followed. Without it threads seem to wait in them.",
     },
     Opt {
         var: "CORPROF_WALL_INTERVAL",
@@ -139,6 +159,22 @@ pub static OPTIONS: [Opt; 18] = [
         default_words: "",
         kind: Kind::Count { min: 1, max: 64, store: |config, value| config.wall_threads = value },
         help: "Threads that the wall sampler looks at in one tick, in turn.",
+    },
+    Opt {
+        var: "CORPROF_CPU_BUDGET",
+        aliases: &[],
+        flag: Some("cpu-budget"),
+        default: "0.5%",
+        default_words: "",
+        kind: Kind::Share {
+            min: 100,
+            max: 1_000_000,
+            store: |config, value| config.cpu_budget_ppm = value,
+        },
+        help: "What the profiler may use of the processors that the process may use (a container \
+               may have a tenth of one), in the long run. Above it, samples are taken less often; \
+               totals stay what they are. What it may use in a hundred seconds it may use at once: \
+               starting costs, and short runs are not thinned out. 100% is no limit.",
     },
     Opt {
         var: "CORPROF_SPANS",

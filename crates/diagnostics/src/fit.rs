@@ -24,10 +24,24 @@ pub fn check_fit(process: &Process, mapped: &[PathBuf], path: &Path) -> Result<(
         Err(_) => return Ok(()),
     }
     check_readable(process, path, &outside)?;
-    let library = match Library::read(&outside) {
+    check_system(process, mapped, path, &outside)
+}
+
+/// The same of processor and C library alone, of a library that is to be put where the process sees
+/// it: `shown` is its path for messages, `place` where it is for us.
+///
+/// # Errors
+/// If the process could not load it, with the reason.
+pub fn check_system(
+    process: &Process,
+    mapped: &[PathBuf],
+    shown: &Path,
+    place: &Path,
+) -> Result<(), AttachError> {
+    let library = match Library::read(place) {
         Ok(library) if library.is_shared => library,
-        Ok(_) => return Err(AttachError::NotALibrary(path.to_owned(), NotALibrary::NotElf)),
-        Err(error) => return Err(AttachError::NotALibrary(path.to_owned(), error)),
+        Ok(_) => return Err(AttachError::NotALibrary(shown.to_owned(), NotALibrary::NotElf)),
+        Err(error) => return Err(AttachError::NotALibrary(shown.to_owned(), error)),
     };
     if let Ok(program) = Library::read(&process.file("exe"))
         && program.machine != library.machine

@@ -43,7 +43,7 @@ mod unreachable;
 pub use access::{unreadable_part, unwritable_part};
 pub use attach_error::AttachError;
 pub use command::Command;
-pub use fit::check_fit;
+pub use fit::{check_fit, check_system};
 pub use guid::Guid;
 pub use hresult::Hresult;
 pub use library::{Libc, Library, NotALibrary, machine_name};

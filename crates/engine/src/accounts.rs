@@ -1,7 +1,5 @@
 //! Who is charged with what: samples and events become values of stacks in the aggregate.
 
-use std::sync::Arc;
-
 use model::{EndReason, Loss, ThreadClass, ThreadState};
 use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
@@ -14,10 +12,13 @@ use signal::record::ThreadRef;
 use signal::sample::{Sample, StackCopy};
 use sys::clock;
 
+use self::place::{Payer, Place, Walked};
 use crate::event::{BlockedStack, Event};
+use crate::gc_waits::GcWaits;
+use crate::pauses::Paused;
 use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
-use crate::waits::Waits;
+use crate::waits::{Wait, Waits};
 
 /// Different values that may wait for a thread's next sample.
 const EARLY_MAX: usize = 16;
@@ -26,41 +27,6 @@ const UNSAMPLED: &str = "[unsampled]";
 
 /// Whom nobody knows.
 const NOBODY: (ThreadKey, ThreadClass) = (ThreadKey::NONE, ThreadClass::Managed);
-
-/// A stack as it was walked, kept so that it can be interned again.
-#[derive(Clone, Debug)]
-struct Walked {
-    frames: Arc<[u64]>,
-    gap: Option<usize>,
-    end: EndReason,
-    /// Of its thread.
-    class: ThreadClass,
-}
-
-/// A stack that time is charged to.
-#[derive(Clone, Debug)]
-struct Place {
-    walked: Walked,
-    /// Its id; `None` after the aggregate's tables were emptied.
-    id: Option<StackId>,
-    state: ThreadState,
-    /// Which request the thread worked for.
-    context: SpanContext,
-}
-
-/// Who is charged.
-#[derive(Clone, Copy, Debug)]
-struct Payer {
-    thread: ThreadKey,
-    context: SpanContext,
-}
-
-impl Payer {
-    /// A thread that worked for no request, as far as is known.
-    fn only(thread: ThreadKey) -> Self {
-        Self { thread, context: SpanContext::default() }
-    }
-}
 
 /// What is known of a thread.
 #[derive(Debug)]
@@ -125,6 +91,7 @@ pub struct Accounts {
     threads: FxHashMap<ThreadRef, Account>,
     requests: Requests,
     waits: Waits,
+    gc_waits: GcWaits,
     unsampled: FrameId,
     ends: EndCounts,
     sampled_cpu_ns: u64,
@@ -156,6 +123,7 @@ impl Accounts {
             threads,
             requests: Requests::new(clock::monotonic_ns()),
             waits: Waits::default(),
+            gc_waits: GcWaits::default(),
             unsampled,
             ends,
             sampled_cpu_ns: 0,
@@ -187,7 +155,8 @@ impl Accounts {
         let id = self.intern(&walked);
         let context = sample.context;
         let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
-        let values = Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns };
+        let values =
+            Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns, ..Values::default() };
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
         let account = self.account(sample.thread, sample.tid);
         let last = account.ran.replace(place);
@@ -279,7 +248,7 @@ impl Accounts {
             Event::Unsampled { thread, cpu_ns } => self.unsampled(thread, cpu_ns),
             Event::CpuRest { thread, cpu_ns } => {
                 self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
-                let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+                let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns, ..Values::default() };
                 self.charge_ran(thread, ThreadState::Running, values);
             }
             Event::Ended { thread } => self.ended(thread),
@@ -288,7 +257,12 @@ impl Accounts {
             Event::WaitedUnseen { thread, wall_ns, context } => {
                 self.waited_unseen(thread, wall_ns, context);
             }
-            Event::Delayed { thread, wall_ns, context } => self.delayed(thread, wall_ns, context),
+            Event::Delayed { thread, wall_ns, context } => {
+                self.put_off(thread, ThreadState::Runnable, wall_ns, context);
+            }
+            Event::HeldUp { thread, wall_ns, context, state } => {
+                self.put_off(thread, state, wall_ns, context);
+            }
             Event::Late { thread, wall_ns } => self.late(thread, wall_ns),
             Event::Unloaded { module } => self.symbolizer.unloaded(module),
             Event::Endpoint { number, name } => self.requests.name(number, name),
@@ -371,7 +345,15 @@ impl Accounts {
         self.ends.add(walked.end, 1);
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
         let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
-        let state = self.waits.state(stack.call, walked.frames.iter().map(wait));
+        let mut state = self.waits.state(stack.call, walked.frames.iter().map(wait));
+        let is_managed = class == ThreadClass::Managed;
+        if is_managed && matches!(state, ThreadState::Lock | ThreadState::Waiting) {
+            let in_runtime =
+                |frame: &&u64| symbolizer.named(**frame, aggregate).wait == Some(Wait::InRuntime);
+            if let Some(place) = walked.frames.iter().find(in_runtime) {
+                state = self.gc_waits.state(*place, stack.in_pause, state);
+            }
+        }
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
         let place = Place { walked, id, state, context: stack.context };
@@ -384,17 +366,33 @@ impl Accounts {
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(cpu_ns);
         let account = thread.and_then(|thread| self.threads.get(&thread));
         let whose = account.map_or(NOBODY, |account| (account.key, account.class));
-        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns };
+        let values = Values { count: 0, cpu_ns, wall_ns: cpu_ns, ..Values::default() };
         self.add_unsampled(whose, ThreadState::Running, values);
     }
 
-    /// A delay is charged to what the thread did next: its next sample.
-    fn delayed(&mut self, thread: ThreadRef, wall_ns: u64, context: SpanContext) {
+    /// What kept a thread from its work is charged to what it did next: its next sample.
+    fn put_off(
+        &mut self,
+        thread: ThreadRef,
+        state: ThreadState,
+        wall_ns: u64,
+        context: SpanContext,
+    ) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
-            Some(account) => account.put_off(ThreadState::Runnable, Some(context), values),
-            None => self.add_unsampled(NOBODY, ThreadState::Runnable, values),
+            Some(account) => account.put_off(state, Some(context), values),
+            None => self.add_unsampled(NOBODY, state, values),
         }
+    }
+
+    /// Charges pauses of the whole program to the frames that stand for them.
+    pub fn paused(&mut self, paused: &Paused) {
+        let frames = paused.frames.iter().map(|name| self.aggregate.synthetic_frame(name));
+        let frames: Vec<_> = frames.collect();
+        let stack = self.aggregate.stack(frames);
+        let values = Values { gc_ns: paused.ns, ..Values::default() };
+        let payer = Payer::only(ThreadKey::NONE);
+        self.add_in(payer, stack, None, values);
     }
 
     /// Charges the place where a thread was last blocked with a delay; before there is one, the
@@ -533,11 +531,16 @@ impl Accounts {
     }
 
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
+        self.add_in(payer, stack, Some(state), values);
+    }
+
+    fn add_in(&mut self, payer: Payer, stack: StackId, state: Option<ThreadState>, values: Values) {
         let Wanted { cpu, wall, .. } = self.wanted;
         let values = Values {
             count: if cpu { values.count } else { 0 },
             cpu_ns: if cpu { values.cpu_ns } else { 0 },
             wall_ns: if wall { values.wall_ns } else { 0 },
+            gc_ns: values.gc_ns,
         };
         if values == Values::default() {
             return;
@@ -545,7 +548,7 @@ impl Accounts {
         let SpanContext { trace_id, span_id, local_root_span_id, labels } = payer.context;
         let span = SpanIds { trace_id, span_id, local_root_span_id };
         let span = (span_id != 0).then_some(span);
-        let key = SampleKey { stack, thread: payer.thread, state: Some(state), span, labels };
+        let key = SampleKey { stack, thread: payer.thread, state, span, labels };
         if let Added::Lost(loss) = self.aggregate.add(&key, values) {
             self.shared.count(loss);
         }
@@ -562,10 +565,12 @@ impl Accounts {
                 (last_anonymous, last_funclet) = (None, None);
             }
             let named = self.symbolizer.named(*address, &mut self.aggregate);
-            if last_funclet == Some(named.frame) && !named.funclet {
-                frames.pop();
+            // The handler is the place that runs; where its method called it says no more.
+            let called_it = last_funclet == Some(named.method) && !named.funclet;
+            last_funclet = named.funclet.then_some(named.method);
+            if called_it {
+                continue;
             }
-            last_funclet = named.funclet.then_some(named.frame);
             // A row of unnamed functions of one module is shown as one.
             if !(named.anonymous && last_anonymous == Some(named.frame)) {
                 frames.push(named.frame);
@@ -580,5 +585,6 @@ impl Accounts {
     }
 }
 
+mod place;
 #[cfg(test)]
 mod tests;

@@ -97,6 +97,8 @@ impl BlockedReader {
             end,
             context,
             call,
+            // Who asks knows.
+            in_pause: false,
             copy,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: cpu_ns,

@@ -12,13 +12,15 @@ use model::Loss;
 use model::limits::RING_SLOTS;
 use profile::{Period, Profile, SelfReport};
 use signal::handler::{Shared, on_signal};
-use sys::clock;
 use sys::disposition::{self, Disposition};
+use sys::{clock, processors};
 
 use crate::accounts::Accounts;
+use crate::budget::Budget;
 use crate::event::{Event, Inbox, Timed};
 use crate::log::Log;
 use crate::output::{Output, Written};
+use crate::pauses::Pauses;
 use crate::spans::Spans;
 use crate::ticker::TickerState;
 
@@ -59,6 +61,7 @@ pub struct Collector {
     shared: &'static Shared,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    pauses: Arc<Pauses>,
     ticker: Arc<TickerState>,
     state: Arc<CollectorState>,
     config: Config,
@@ -72,6 +75,9 @@ pub struct Collector {
     /// Whether it was said that other code has it.
     signal_taken: bool,
     profiles: Arc<AtomicU64>,
+    budget: Budget,
+    /// The largest slowdown of the period.
+    slowdown: u32,
     settled: u64,
     start: Marks,
 }
@@ -84,6 +90,8 @@ pub struct Parts {
     pub inbox: Arc<Inbox>,
     /// What tracers call, for the memory that it holds.
     pub spans: Arc<Spans>,
+    /// What the runtime has told of pauses.
+    pub pauses: Arc<Pauses>,
     /// The ticker, to be asked for settlements.
     pub ticker: Arc<TickerState>,
     /// Requests.
@@ -112,6 +120,7 @@ impl Collector {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -122,10 +131,12 @@ impl Collector {
             signal,
             profiles,
         } = parts;
+        let budget = Budget::new(config.cpu_budget_ppm, processors::allowed());
         let mut collector = Self {
             shared,
             inbox,
             spans,
+            pauses,
             ticker,
             state,
             config,
@@ -137,6 +148,8 @@ impl Collector {
             signal,
             signal_taken: false,
             profiles,
+            budget,
+            slowdown: 1,
             settled: 0,
             start: Marks::default(),
         };
@@ -155,6 +168,7 @@ impl Collector {
         let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
         while !self.state.stop.load(Ordering::Acquire) {
             self.collect(BEAT);
+            self.keep_within_budget();
             let elapsed_ns = clock::monotonic_ns().saturating_sub(self.start.monotonic_ns);
             if elapsed_ns >= period_ns {
                 self.settle();
@@ -163,6 +177,27 @@ impl Collector {
         }
         self.settle();
         self.rotate();
+    }
+
+    /// Slows sampling down, or lets it go faster again.
+    fn keep_within_budget(&mut self) {
+        let slowdown = self.budget.slowdown(
+            clock::monotonic_ns(),
+            self.own_cpu_ns(),
+            self.shared.kept.load(Ordering::Relaxed),
+        );
+        self.slowdown = self.slowdown.max(slowdown);
+        if self.ticker.slowdown.swap(slowdown, Ordering::Relaxed) != slowdown {
+            let interval_ns = nanos(self.config.cpu_interval).saturating_mul(u64::from(slowdown));
+            self.shared.cpu_interval_ns.store(interval_ns, Ordering::Relaxed);
+            self.log.debug(&format!("samples are taken 1/{slowdown} as often, for the budget"));
+        }
+    }
+
+    /// CPU time of the profiler's threads that sample, in nanoseconds.
+    fn own_cpu_ns(&self) -> u64 {
+        let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
+        clock::own_cpu_ns().saturating_add(ticker_cpu_ns)
     }
 
     /// Waits for work, at most so long, and does it.
@@ -239,16 +274,22 @@ impl Collector {
         };
         let bytes = self.accounts.bytes().saturating_add(self.shared.ring.bytes_touched());
         let bytes = bytes.saturating_add(self.spans.bytes());
+        let mut report = self.report(&end);
+        let last = self.state.stop.load(Ordering::Acquire);
+        for paused in self.pauses.take(&mut report, last) {
+            self.accounts.paused(&paused);
+        }
         let (mut profile, ends, sampled_cpu_ns) = self.accounts.take(period);
         profile.report = Some(SelfReport {
             ends,
             sampled_cpu_ns,
             own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-            ..self.report(&end)
+            ..report
         });
         self.write(&profile);
         self.profiles.fetch_add(1, Ordering::Relaxed);
         self.start = end;
+        self.slowdown = self.ticker.slowdown.load(Ordering::Relaxed).max(1);
     }
 
     /// The number of the profile that is being made.
@@ -268,6 +309,7 @@ impl Collector {
             cpu_interval_ns: nanos(self.config.cpu_interval),
             wall_interval_ns: nanos(self.config.wall_interval),
             wall_threads: u64::from(self.config.wall_threads),
+            slowdown: u64::from(self.slowdown),
             cpu_samples: end.cpu_samples.saturating_sub(start.cpu_samples),
             wall_samples: end.wall_samples.saturating_sub(start.wall_samples),
             own_cpu_ns: end.own_cpu_ns.saturating_sub(start.own_cpu_ns),
@@ -318,7 +360,6 @@ impl Collector {
         let counter = |index: usize| {
             self.shared.losses.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
         };
-        let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
         let process_cpu_ns = match self.state.process_cpu_ns.load(Ordering::Acquire) {
             0 => clock::process_cpu_ns(),
             at_the_end => at_the_end,
@@ -327,7 +368,7 @@ impl Collector {
             unix_ns: clock::wall_clock_ns(),
             monotonic_ns: clock::monotonic_ns(),
             process_cpu_ns,
-            own_cpu_ns: clock::own_cpu_ns().saturating_add(ticker_cpu_ns),
+            own_cpu_ns: self.own_cpu_ns(),
             cpu_samples: self.shared.kept.load(Ordering::Relaxed),
             wall_samples: self.ticker.wall_samples.load(Ordering::Relaxed),
             losses: std::array::from_fn(counter),

@@ -40,8 +40,10 @@ struct Asked {
 pub struct Passed {
     /// Nanoseconds on a processor.
     pub run_ns: u64,
-    /// Nanoseconds without one.
+    /// Nanoseconds without one, other than those in which the runtime held it up.
     pub off_cpu_ns: u64,
+    /// Nanoseconds in which the runtime held it up.
+    pub held_up_ns: u64,
     /// Whether it was blocked then.
     pub was_blocked: bool,
     /// Whether it is blocked now.
@@ -94,7 +96,10 @@ impl Delays {
         };
         let new_ns = self.not_charged(stat.delay_ns, passed.run_ns);
         let inside_ns = new_ns.min(passed.off_cpu_ns);
-        let mistaken_ns = new_ns.saturating_sub(inside_ns).min(owed_ns);
+        // What doesn't fit in may have been while the runtime held it up, and did not let it wait:
+        // so it is with the thread that collects.
+        let outside_ns = new_ns.saturating_sub(inside_ns).saturating_sub(passed.held_up_ns);
+        let mistaken_ns = outside_ns.min(owed_ns);
         let wait_ns = passed.off_cpu_ns.saturating_sub(inside_ns);
         let delay_ns = inside_ns.saturating_add(mistaken_ns);
         let unexplained = !passed.is_blocked && !passed.was_blocked;
@@ -188,7 +193,8 @@ mod tests {
     }
 
     fn passed(run_ms: u64, off_cpu_ms: u64, was_blocked: bool, is_blocked: bool) -> Passed {
-        Passed { run_ns: run_ms * MS, off_cpu_ns: off_cpu_ms * MS, was_blocked, is_blocked }
+        let (run_ns, off_cpu_ns) = (run_ms * MS, off_cpu_ms * MS);
+        Passed { run_ns, off_cpu_ns, held_up_ns: 0, was_blocked, is_blocked }
     }
 
     /// Milliseconds of wait, lateness, delay and mistake.

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::{EndReason, ThreadClass};
+use model::{EndReason, ThreadClass, ThreadState};
 use signal::context::SpanContext;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
@@ -34,6 +34,8 @@ pub struct BlockedStack {
     pub context: SpanContext,
     /// The system call that it is blocked in, by the kernel's number.
     pub call: Option<u32>,
+    /// Whether all managed threads were stopped.
+    pub in_pause: bool,
     /// The top of the stack's memory, if frames had to be guessed.
     pub copy: Option<Box<StackCopy>>,
     /// The thread's CPU clock while it was read, in nanoseconds.
@@ -116,6 +118,17 @@ pub enum Event {
         wall_ns: u64,
         /// The request it worked for.
         context: SpanContext,
+    },
+    /// A thread was held up so long by the runtime, which had stopped all managed threads.
+    HeldUp {
+        /// Which.
+        thread: ThreadRef,
+        /// In nanoseconds.
+        wall_ns: u64,
+        /// The request it worked for.
+        context: SpanContext,
+        /// What for.
+        state: ThreadState,
     },
     /// A thread was late so long to come out of the wait that it was last found in, or of the next
     /// one if it has not been found in any.
@@ -244,6 +257,7 @@ mod tests {
             end: EndReason::Root,
             context: SpanContext::default(),
             call: None,
+            in_pause: false,
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,

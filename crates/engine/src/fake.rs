@@ -1,7 +1,7 @@
 //! What tests have in place of a runtime and of handlers: a table, and state that no handler sees.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use model::Loss;
 use signal::handler::Shared;
@@ -10,7 +10,7 @@ use signal::ring::{Ring, Slot};
 use signal::sample::Sample;
 
 use crate::event::{Event, Inbox};
-use crate::runtime::{Code, MethodName, ModuleKey, Runtime};
+use crate::runtime::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};
 
 /// Where methods of tests lie by default: the kernel maps nothing for a program there.
 pub const METHODS: u64 = 0xffff_9000_0000_0000;
@@ -33,10 +33,20 @@ impl Table {
         table
     }
 
+    /// Says which IL the code of the method at an address is of.
+    pub fn il(&self, start: u64, il: Vec<IlStep>) {
+        let mut methods = self.methods.lock().expect("not poisoned");
+        methods
+            .iter_mut()
+            .filter(|code| code.start == start)
+            .for_each(|code| code.il.clone_from(&il));
+    }
+
     /// Adds a method, which gets the name `M<its address>()`.
     pub fn add(&self, module: usize, start: u64, end: u64) {
         let ranges = vec![(start, end)];
-        let code = Code { module: ModuleKey(module), start, ranges, siblings: vec![] };
+        let (module, siblings, il) = (ModuleKey(module), vec![], vec![]);
+        let code = Code { module, start, ranges, siblings, il };
         self.methods.lock().expect("not poisoned").push(code);
     }
 
@@ -58,8 +68,10 @@ impl Runtime for Table {
         let holds = |code: &&Code| code.ranges.iter().any(|(s, e)| (*s..*e).contains(&address));
         let code = methods.iter().find(holds)?.clone();
         let display = format!("M{:x}()", code.start);
-        let module = format!("{}.dll", code.module.0);
-        Some((code, Some(MethodName { raw: display.clone(), display, module })))
+        let file = format!("{}.dll", code.module.0);
+        let assembly = Arc::new(Assembly { file, build_id: "b".to_owned() });
+        let name = MethodName { raw: display.clone(), display, assembly, token: 0x0600_0001 };
+        Some((code, Some(name)))
     }
 
     #[cfg(feature = "oracle")]

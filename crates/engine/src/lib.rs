@@ -2,27 +2,32 @@
 //!
 //! In the order of the data: `registry` (threads; `natives` finds those that the runtime doesn't
 //! tell of, `balance` what all of them must add up to) → `cpu`, `wall` (samplers; `ticker` is their
-//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `watched` requests
-//! from each other) → `event` and the signal crate's ring → `collector` → `accounts` (who is
-//! charged; `requests`: for which endpoint), `symbolizer` (names, by `methods`) → `output`. `spans`
+//! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `pauses` both from
+//! stops for a garbage collection, `watched` requests from each other) → `event` and the signal
+//! crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint; `waits`
+//! and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output`. `spans`
 //! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
 //! in `runtime`.
 
 mod accounts;
 mod balance;
 mod blocked;
+mod budget;
 mod collector;
 mod cpu;
 mod delays;
 mod event;
 #[cfg(test)]
 mod fake;
+mod gc_waits;
+mod il;
 mod log;
 mod methods;
 mod natives;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod output;
+mod pauses;
 mod profiler;
 mod publish;
 mod registry;
@@ -37,7 +42,8 @@ mod watched;
 
 pub use event::{Event, Inbox};
 pub use log::Log;
+pub use pauses::{PauseReason, Pauses};
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};
-pub use runtime::{Code, MethodName, ModuleKey, Runtime};
+pub use runtime::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};
 pub use spans::Spans;

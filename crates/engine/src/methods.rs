@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::limits::IL_MAPS_BYTES_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 use sys::memory::copy_own;
 use unwind::managed::{Method, Shape};
 
+use crate::il::IlMap;
 use crate::runtime::{Code, ModuleKey};
 
 /// Bytes around an address that is no method's which are taken to be a stub. Stubs and helpers are
@@ -32,6 +34,8 @@ pub struct Known<N> {
     pub funclets: u64,
     /// The rules, by offset from the first address.
     steps: Vec<(u32, Rule)>,
+    /// Which IL it is of.
+    pub il: IlMap,
     /// What the caller keeps with it, such as its name.
     pub note: N,
 }
@@ -58,12 +62,14 @@ pub struct Methods<N> {
     runs: BTreeMap<u64, Known<N>>,
     /// Those that any code is known of: most dynamic methods go without ever having been seen.
     modules: FxHashSet<ModuleKey>,
+    /// Bytes of all their IL maps.
+    il_bytes: usize,
     changed: bool,
 }
 
 impl<N> Default for Methods<N> {
     fn default() -> Self {
-        Self { runs: BTreeMap::new(), modules: FxHashSet::default(), changed: false }
+        Self { runs: BTreeMap::new(), modules: FxHashSet::default(), il_bytes: 0, changed: false }
     }
 }
 
@@ -88,7 +94,18 @@ impl<N: Clone> Methods<N> {
             let steps = method.steps.iter().filter_map(|step| {
                 u32::try_from(step.offset).ok().map(|offset| (offset, step.rule))
             });
-            replaced |= self.insert(*start, *end, Some(code.module), steps.collect(), note);
+            let has_room = self.il_bytes < IL_MAPS_BYTES_MAX;
+            let il = if has_room { code.il.as_slice() } else { &[] };
+            let il = IlMap::of_run(*start..*end, il);
+            let known = Known {
+                end: *end,
+                module: Some(code.module),
+                funclets: *end,
+                steps: steps.collect(),
+                il,
+                note: note.clone(),
+            };
+            replaced |= self.insert(*start, known);
         }
         replaced
     }
@@ -103,17 +120,13 @@ impl<N: Clone> Methods<N> {
         if let Some((next, _)) = self.runs.range(address..).next() {
             end = end.min(*next);
         }
-        self.insert(start, end, None, vec![(0, Rule::ENTRY)], note);
+        let steps = vec![(0, Rule::ENTRY)];
+        let (il, note) = (IlMap::default(), note.clone());
+        self.insert(start, Known { end, module: None, funclets: end, steps, il, note });
     }
 
-    fn insert(
-        &mut self,
-        start: u64,
-        end: u64,
-        module: Option<ModuleKey>,
-        steps: Vec<(u32, Rule)>,
-        note: &N,
-    ) -> bool {
+    fn insert(&mut self, start: u64, mut run: Known<N>) -> bool {
+        let end = run.end;
         if start >= end {
             return false;
         }
@@ -125,12 +138,13 @@ impl<N: Clone> Methods<N> {
             .take_while(|(_, known)| known.end > start)
             .map(|(start, _)| *start)
             .collect();
-        for old in &stale {
-            self.runs.remove(old);
+        for old in stale.iter().filter_map(|start| self.runs.remove(start)) {
+            self.il_bytes = self.il_bytes.saturating_sub(old.il.bytes());
         }
-        self.modules.extend(module);
-        let funclets = funclets_start(start, end, &steps);
-        self.runs.insert(start, Known { end, module, funclets, steps, note: note.clone() });
+        self.il_bytes = self.il_bytes.saturating_add(run.il.bytes());
+        self.modules.extend(run.module);
+        run.funclets = funclets_start(start, end, &run.steps);
+        self.runs.insert(start, run);
         self.changed = true;
         !stale.is_empty()
     }
@@ -140,6 +154,7 @@ impl<N: Clone> Methods<N> {
         let known = self.modules.remove(&module);
         if known {
             self.runs.retain(|_, known| known.module != Some(module));
+            self.il_bytes = self.runs.values().map(|known| known.il.bytes()).sum();
             self.changed = true;
         }
         known
@@ -155,17 +170,6 @@ impl<N: Clone> Methods<N> {
         forgot
     }
 
-    /// Changes all notes.
-    pub fn each_note(&mut self, change: impl FnMut(&mut N)) {
-        self.runs.values_mut().map(|known| &mut known.note).for_each(change);
-    }
-
-    /// The note of the run at an address, to be changed.
-    pub fn note_at(&mut self, address: u64) -> Option<&mut N> {
-        let (_, known) = self.runs.range_mut(..=address).next_back()?;
-        (address < known.end).then_some(&mut known.note)
-    }
-
     /// Bytes held, roughly.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -174,7 +178,7 @@ impl<N: Clone> Methods<N> {
         const STEP_BYTES: usize = size_of::<(u32, Rule)>() + size_of::<Row>();
         let steps: usize = self.runs.values().map(|known| known.steps.len()).sum();
         let runs = self.runs.len().saturating_mul(RUN_BYTES);
-        runs.saturating_add(steps.saturating_mul(STEP_BYTES))
+        runs.saturating_add(steps.saturating_mul(STEP_BYTES)).saturating_add(self.il_bytes)
     }
 
     /// A new table if anything was learned or forgotten since the last one, or if one is wanted.

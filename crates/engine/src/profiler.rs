@@ -23,6 +23,7 @@ use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
 use crate::log::Log;
 use crate::natives::Natives;
+use crate::pauses::{Pauses, Stop};
 use crate::publish::Publisher;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
@@ -90,6 +91,7 @@ pub struct Profiler {
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
+    pauses: Arc<Pauses>,
     /// How many profiles there have been.
     profiles: Arc<AtomicU64>,
     session: Mutex<Option<Session>>,
@@ -119,8 +121,9 @@ impl Profiler {
         let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), off));
         registry.stop();
         let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox)));
+        let pauses = Arc::new(Pauses::new(shared, make_stops().map_err(StartError::Memory)?));
         let (profiles, session) = (Arc::default(), Mutex::new(None));
-        Ok(Self { shared, registry, inbox, spans, profiles, session })
+        Ok(Self { shared, registry, inbox, spans, pauses, profiles, session })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Session>> {
@@ -159,6 +162,7 @@ impl Profiler {
         self.registry.resume(CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone()));
         // What nobody took is of the last session.
         drop(self.inbox.take(Duration::ZERO));
+        self.pauses.begin();
         let session = place.insert(Session {
             ticker: Arc::new(TickerState::default()),
             collector: Arc::new(CollectorState::default()),
@@ -206,6 +210,7 @@ impl Profiler {
             shared,
             inbox: Arc::clone(&self.inbox),
             spans: Arc::clone(&self.spans),
+            pauses: Arc::clone(&self.pauses),
             ticker: Arc::clone(&session.ticker),
             state: Arc::clone(&session.collector),
             config,
@@ -245,7 +250,8 @@ impl Profiler {
             span_threads: usize::try_from(config.span_threads).unwrap_or(0),
         };
         let wall = config.wall_enabled.then(|| {
-            WallSampler::new(shared, Arc::clone(&self.registry), Arc::clone(&inbox), beat)
+            let (registry, pauses) = (Arc::clone(&self.registry), Arc::clone(&self.pauses));
+            WallSampler::new(shared, registry, pauses, Arc::clone(&inbox), beat)
         });
         let ticker = Ticker {
             shared,
@@ -284,6 +290,12 @@ impl Profiler {
     #[must_use]
     pub fn spans(&self) -> &Spans {
         &self.spans
+    }
+
+    /// What the runtime's callbacks tell of pauses.
+    #[must_use]
+    pub fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// Counts a panic that was caught at the border.
@@ -388,6 +400,13 @@ fn make_shared() -> io::Result<&'static Shared> {
     // SAFETY: an atomic number of zero bytes is valid.
     let by_tid: &'static [AtomicU32] = unsafe { pages::map_zeroed::<AtomicU32>(TIDS_MAX)? };
     Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))
+}
+
+/// What is known of how each thread was held up, in memory that stays for ever: a callback may come
+/// at any time.
+fn make_stops() -> io::Result<&'static [Stop]> {
+    // SAFETY: a `Stop` is made of atomic numbers, for which zero bytes are valid.
+    Ok(unsafe { pages::map_zeroed::<Stop>(THREADS_MAX)? })
 }
 
 /// Installs the handler, unless the signal is somebody else's; returns whose it was before.

@@ -169,7 +169,8 @@ mod tests {
             span: Some(span),
             labels: 0,
         };
-        let _ = aggregate.add(&key, Values { count: 1, cpu_ns: 5, wall_ns: 5 });
+        let _ =
+            aggregate.add(&key, Values { count: 1, cpu_ns: 5, wall_ns: 5, ..Values::default() });
     }
 
     /// Ends the period: each sampled root's endpoint, sorted; and the requests by endpoint.

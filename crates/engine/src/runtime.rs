@@ -1,5 +1,7 @@
 //! What the engine asks of a managed runtime. The agent answers with CoreCLR, a test with a table.
 
+use std::sync::Arc;
+
 /// A method's code, as one compiled version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -11,6 +13,27 @@ pub struct Code {
     pub ranges: Vec<(u64, u64)>,
     /// First addresses of the method's other compiled versions.
     pub siblings: Vec<u64>,
+    /// Which IL its machine code is of, by address; empty if nobody knows.
+    pub il: Vec<IlStep>,
+}
+
+/// From an address on, machine code is of one IL instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IlStep {
+    /// First address.
+    pub address: u64,
+    /// The instruction's offset in the method's IL; `None` where the compiler needed the code for
+    /// itself.
+    pub il: Option<u32>,
+}
+
+/// An assembly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Assembly {
+    /// Path of its file, or its name; empty for dynamic methods.
+    pub file: String,
+    /// The id of its PDB, in hexadecimal digits; empty if it names none.
+    pub build_id: String,
 }
 
 /// The runtime's number for a module; dynamic methods have their own number as module.
@@ -24,8 +47,10 @@ pub struct MethodName {
     pub display: String,
     /// As the metadata has it.
     pub raw: String,
-    /// Path of the assembly's file, or its name; empty for dynamic methods.
-    pub module: String,
+    /// Where it comes from.
+    pub assembly: Arc<Assembly>,
+    /// Its token in the assembly's metadata; 0 for dynamic methods.
+    pub token: u32,
 }
 
 /// A managed runtime in this process. Called on the engine's own thread only.

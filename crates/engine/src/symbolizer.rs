@@ -20,7 +20,7 @@ use unwind::symbols::Symbols;
 
 use crate::methods::Methods;
 use crate::publish::Publisher;
-use crate::runtime::{ModuleKey, Runtime};
+use crate::runtime::{Assembly, ModuleKey, Runtime};
 use crate::waits::Wait;
 
 /// Addresses whose frames are kept at hand; beyond it all are looked up anew.
@@ -42,6 +42,8 @@ pub struct Named {
     pub frame: FrameId,
     /// It is a native function without a name: one in a row says as much as ten.
     pub anonymous: bool,
+    /// Tells methods apart as long as they are known; 0 for all that is none.
+    pub method: usize,
     /// It is an exception handler of its method. Called by its method, it is not told apart: a
     /// `finally` is a part of the method for who wrote it.
     pub funclet: bool,
@@ -62,17 +64,11 @@ pub struct Rewalked {
 
 /// The names of a method, kept with its code.
 #[derive(Clone, Debug, Default)]
-struct Note {
-    /// `None` after the aggregate's tables were emptied, until the name is needed again.
-    named: Option<Named>,
-    name: Arc<Name>,
-}
-
-#[derive(Clone, Debug, Default)]
 struct Name {
     display: String,
     raw: String,
-    module: String,
+    assembly: Arc<Assembly>,
+    token: u32,
     kind: Option<FrameKind>,
 }
 
@@ -83,11 +79,12 @@ pub struct Symbolizer {
     native: TableBuilder,
     /// By module, as the address of its shared description; `None` if it has no symbols.
     symbols: FxHashMap<usize, Option<Symbols>>,
-    methods: Methods<Note>,
+    methods: Methods<Arc<Name>>,
     executable: Executable,
     next_publication_ns: u64,
     cache: FxHashMap<u64, Named>,
     modules: FxHashMap<String, Option<ModuleId>>,
+    assemblies: FxHashMap<Arc<Assembly>, Option<ModuleId>>,
 }
 
 impl Symbolizer {
@@ -104,6 +101,7 @@ impl Symbolizer {
             next_publication_ns: 0,
             cache: FxHashMap::default(),
             modules: FxHashMap::default(),
+            assemblies: FxHashMap::default(),
         };
         symbolizer.refresh();
         symbolizer
@@ -159,7 +157,7 @@ impl Symbolizer {
     pub fn ids_reset(&mut self) {
         self.cache.clear();
         self.modules.clear();
-        self.methods.each_note(|note| note.named = None);
+        self.assemblies.clear();
     }
 
     /// Learns the methods of a stack whose frames were guessed, and walks its copy again; as often
@@ -243,7 +241,7 @@ impl Symbolizer {
         }
         let _known = self.named(address, aggregate);
         let rule = self.publisher.current().managed.find(address);
-        let name = self.methods.note_at(address).map(|note| note.name.display.clone());
+        let name = self.methods.at(address).map(|(_, run)| run.note.display.clone());
         format!("{} {rule:?}", name.unwrap_or_default())
     }
 
@@ -292,7 +290,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous, funclet: false, wait: Wait::of_native(&module.name()) }
+        Named { frame, anonymous, method: 0, funclet: false, wait: Wait::of_native(&module.name()) }
     }
 
     /// A module's symbols, read when they are first asked for; `None` if there are none, or if what
@@ -326,37 +324,37 @@ impl Symbolizer {
     }
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Option<Named> {
-        let (_, known) = self.methods.at(address)?;
+        let (start, known) = self.methods.at(address)?;
         let funclet = address >= known.funclets;
-        if let Some(named) = known.note.named {
-            return Some(Named { funclet, ..named });
-        }
-        let name = Arc::clone(&known.note.name);
-        let module = self.managed_module(&name.module, aggregate);
+        let name = Arc::clone(&known.note);
+        let il = known.il.at(address.saturating_sub(start));
+        let module = self.managed_module(&name.assembly, aggregate);
         let frame = aggregate.frame(&Frame {
             name: &name.display,
             raw_name: &name.raw,
             module,
-            address: 0,
+            address: il.map_or(0, |il| il_address(name.token, il)),
             kind: name.kind.unwrap_or(FrameKind::Runtime),
             file: None,
             line: None,
         });
         let wait = Some(Wait::of_method(&name.display));
-        let named = Named { frame, anonymous: false, funclet, wait };
-        if let Some(note) = self.methods.note_at(address) {
-            note.named = Some(named);
-        }
-        Some(named)
+        Some(Named { frame, anonymous: false, method: key_of(&name), funclet, wait })
     }
 
-    fn managed_module(&mut self, file: &str, aggregate: &mut Aggregate) -> Option<ModuleId> {
+    fn managed_module(
+        &mut self,
+        assembly: &Arc<Assembly>,
+        aggregate: &mut Aggregate,
+    ) -> Option<ModuleId> {
+        let Assembly { file, build_id } = assembly.as_ref();
         if file.is_empty() {
             return None;
         }
-        *self.modules.entry(file.to_owned()).or_insert_with_key(|file| {
-            aggregate.module(&ModuleInfo { file, build_id: "", start: 0, limit: 0 })
-        })
+        *self
+            .assemblies
+            .entry(Arc::clone(assembly))
+            .or_insert_with(|| aggregate.module(&ModuleInfo { file, build_id, start: 0, limit: 0 }))
     }
 
     fn plain(&mut self, name: &str, kind: FrameKind, aggregate: &mut Aggregate) -> Named {
@@ -369,7 +367,7 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous: false, funclet: false, wait: None }
+        Named { frame, anonymous: false, method: 0, funclet: false, wait: None }
     }
 
     /// Asks the runtime what lies at an address, once for each method.
@@ -392,12 +390,13 @@ impl Symbolizer {
             Some(names) => Name {
                 display: names.display,
                 raw: names.raw,
-                module: names.module,
+                assembly: names.assembly,
+                token: names.token,
                 kind: Some(FrameKind::Managed),
             },
             None => stub,
         };
-        let note = Note { named: None, name: Arc::new(name) };
+        let note = Arc::new(name);
         match code {
             // Other code was there before: its addresses mean something else now.
             Some(code) if self.methods.learn(&code, &note) => self.cache.clear(),
@@ -406,6 +405,12 @@ impl Symbolizer {
             None => {}
         }
     }
+}
+
+/// The place of an IL instruction in its assembly's file, as one number: the method's token, then
+/// the offset in its IL. A token is never 0, so neither is this.
+fn il_address(token: u32, il: u32) -> u64 {
+    if token == 0 { 0 } else { u64::from(token) << 32 | u64::from(il) }
 }
 
 /// A walk that was cut short, carried on by another one of the same stack that met it; and where in
@@ -448,9 +453,9 @@ fn anonymous_name(module: &str) -> String {
     if module.starts_with('[') { module.to_owned() } else { format!("[{module}]") }
 }
 
-/// Tells modules of the current list apart.
-fn key_of(module: &Arc<Module>) -> usize {
-    Arc::as_ptr(module).addr()
+/// Tells modules of the current list, or methods, apart.
+fn key_of<T>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared).addr()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The sampler's thread: wall visits and scans, at a jittered beat. It never calls the runtime.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::limits::RING_SLOTS;
@@ -26,6 +26,8 @@ pub struct TickerState {
     pub stop: AtomicBool,
     /// It has ended.
     pub stopped: AtomicBool,
+    /// By how much to slow down, for the budget; 0 is the same as 1.
+    pub slowdown: AtomicU32,
     /// Wall visits made.
     pub wall_samples: AtomicU64,
     /// The ticker's CPU time, in nanoseconds.
@@ -67,8 +69,8 @@ impl Ticker {
             self.take_changes();
             if !self.scan.is_empty() && clock::monotonic_ns() >= next_scan_ns {
                 self.scan.tick();
-                next_scan_ns =
-                    clock::monotonic_ns().saturating_add(jitter.around(self.scan_interval_ns));
+                next_scan_ns = clock::monotonic_ns()
+                    .saturating_add(jitter.around(self.slowed(self.scan_interval_ns)));
             }
             if let Some(wall) = &mut self.wall {
                 wall.tick();
@@ -127,11 +129,15 @@ impl Ticker {
         request
     }
 
+    fn slowed(&self, interval_ns: u64) -> u64 {
+        interval_ns.saturating_mul(u64::from(self.state.slowdown.load(Ordering::Relaxed).max(1)))
+    }
+
     /// Sleeps a tick, or longer when nothing is due.
     fn sleep(&self, jitter: &mut Jitter, next_scan_ns: u64) {
         let now_ns = clock::monotonic_ns();
         let wall_due_ns = self.wall.as_ref().and_then(WallSampler::next_due_ns);
-        let tick_ns = jitter.around(self.wall_interval_ns);
+        let tick_ns = jitter.around(self.slowed(self.wall_interval_ns));
         let idle_until_ns = now_ns.saturating_add(IDLE_NS_MAX);
         let wall_ns =
             wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));

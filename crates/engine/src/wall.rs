@@ -18,6 +18,10 @@
 //! it did then; if much has gathered, that sample is taken as soon as the thread runs. But if it
 //! came after a wait, it belongs to the place of the wait.
 //!
+//! A thread that the runtime has stopped, mostly for a garbage collection, waited for nothing of
+//! its own: that time is known exactly ([`crate::pauses`]) and is taken out before the rest is
+//! looked at. It goes to the thread's next sample, as delays do.
+//!
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
 
@@ -25,8 +29,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use model::Loss;
 use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use model::{Loss, ThreadState};
 use rustc_hash::FxHashMap;
 use signal::context::SpanContext;
 use signal::handler::Shared;
@@ -37,6 +41,7 @@ use sys::proc::{SchedStat, voluntary_switches};
 use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
 use crate::event::{BlockedStack, Event, Inbox};
+use crate::pauses::{HeldUp, Pauses};
 use crate::registry::Registry;
 use crate::watched::{Shares, Watched};
 
@@ -57,6 +62,8 @@ pub trait Kernel {
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64>;
     /// Where it is, given its CPU clock of just now.
     fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked;
+    /// How the runtime has held it up, given both clocks of just now.
+    fn held_up(&mut self, thread: ThreadRef, now_ns: u64, cpu_ns: u64) -> HeldUp;
     /// Has it sampled as soon as it runs.
     fn sample_soon(&mut self, thread: ThreadRef);
 }
@@ -65,6 +72,7 @@ pub trait Kernel {
 pub struct Linux {
     reader: BlockedReader,
     registry: Arc<Registry>,
+    pauses: Arc<Pauses>,
 }
 
 impl Kernel for Linux {
@@ -88,6 +96,10 @@ impl Kernel for Linux {
         self.reader.look(thread, tid, cpu_ns)
     }
 
+    fn held_up(&mut self, thread: ThreadRef, now_ns: u64, cpu_ns: u64) -> HeldUp {
+        self.pauses.held_up(thread, now_ns, cpu_ns)
+    }
+
     fn sample_soon(&mut self, thread: ThreadRef) {
         self.registry.sample_soon(thread);
     }
@@ -101,6 +113,8 @@ struct WallThread {
     /// Its CPU clock then.
     cpu_ns: u64,
     delays: Delays,
+    /// How the runtime had held it up then.
+    held_up: HeldUp,
     /// When it was found blocked where it is now; `None` if it ran at the last visit.
     blocked_since_ns: Option<u64>,
     /// Whether the collector knows a stack that it was blocked at.
@@ -115,6 +129,14 @@ struct WallThread {
     watched: Watched,
     /// Which it worked for where it was last blocked.
     place_context: SpanContext,
+}
+
+/// What a visit has read.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    time_ns: u64,
+    cpu_ns: u64,
+    held_up: HeldUp,
 }
 
 /// The wall sampler.
@@ -148,10 +170,11 @@ impl WallSampler {
     pub fn new(
         shared: &'static Shared,
         registry: Arc<Registry>,
+        pauses: Arc<Pauses>,
         inbox: Arc<Inbox>,
         beat: Beat,
     ) -> Self {
-        let kernel = Linux { reader: BlockedReader::new(shared), registry };
+        let kernel = Linux { reader: BlockedReader::new(shared), registry, pauses };
         Self::over(kernel, shared, inbox, beat)
     }
 }
@@ -179,6 +202,7 @@ impl<K: Kernel> WallSampler<K> {
             time_ns,
             cpu_ns,
             delays: Delays::new(stat, self.kernel.voluntary_switches(tid)),
+            held_up: HeldUp::default(),
             blocked_since_ns: None,
             has_stack: false,
             owed_ns: 0,
@@ -207,7 +231,11 @@ impl<K: Kernel> WallSampler<K> {
     pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
         let Some(mut ended) = self.threads.remove(&thread) else { return };
         let run_ns = cpu_ns.saturating_sub(ended.cpu_ns);
-        let wait_ns = time_ns.saturating_sub(ended.time_ns).saturating_sub(run_ns);
+        let off_cpu_ns = time_ns.saturating_sub(ended.time_ns).saturating_sub(run_ns);
+        let held_up = self.kernel.held_up(thread, time_ns, cpu_ns);
+        let shares = Shares::unchanged(ended.place_context);
+        let held_up_ns = self.charge_held_up(thread, &mut ended, held_up, off_cpu_ns, &shares);
+        let wait_ns = off_cpu_ns.saturating_sub(held_up_ns);
         ended.owed_ns = ended.owed_ns.saturating_add(wait_ns);
         ended.post_owed(&self.inbox, thread);
         self.inbox.post(Event::Ended { thread });
@@ -317,7 +345,15 @@ impl<K: Kernel> WallSampler<K> {
             let distance_ns = distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns));
             return now_ns.saturating_add(distance_ns);
         }
-        let looked = self.kernel.look(thread, wall.tid, cpu_ns);
+        let held_up = self.kernel.held_up(thread, now_ns, cpu_ns);
+        let looked = match self.kernel.look(thread, wall.tid, cpu_ns) {
+            // It has not moved since, so this is where it was stopped at its work.
+            Looked::Blocked(_) if held_up.now => Looked::Running,
+            Looked::Blocked(stack) => {
+                Looked::Blocked(BlockedStack { in_pause: held_up.all, ..stack })
+            }
+            looked => looked,
+        };
         match &looked {
             Looked::Moved | Looked::Unreadable => {
                 let moved = matches!(looked, Looked::Moved);
@@ -332,7 +368,8 @@ impl<K: Kernel> WallSampler<K> {
         wall.moves = 0;
         let shares = self.shares(thread, wall, now_ns);
         let is_blocked = matches!(looked, Looked::Blocked(_));
-        let wait_ns = self.elapse(thread, wall, (now_ns, cpu_ns), is_blocked, &shares);
+        let now = Now { time_ns: now_ns, cpu_ns, held_up };
+        let wait_ns = self.elapse(thread, wall, now, is_blocked, &shares);
         match looked {
             Looked::Blocked(stack) => self.charge_to(thread, wall, wait_ns, &shares, stack),
             Looked::Running | Looked::Moved | Looked::Unreadable => {
@@ -350,44 +387,71 @@ impl<K: Kernel> WallSampler<K> {
         })
     }
 
-    /// Moves a thread's marks to now, and charges its delays. Returns how long it waited in
-    /// between.
+    /// Moves a thread's marks to now, and charges what held it up and its delays. Returns how long
+    /// it waited in between.
     fn elapse(
         &mut self,
         thread: ThreadRef,
         wall: &mut WallThread,
-        (now_ns, cpu_ns): (u64, u64),
+        now: Now,
         is_blocked: bool,
         shares: &Shares,
     ) -> u64 {
-        let run_ns = cpu_ns.saturating_sub(wall.cpu_ns);
+        let run_ns = now.cpu_ns.saturating_sub(wall.cpu_ns);
+        let off_cpu_ns = now.time_ns.saturating_sub(wall.time_ns).saturating_sub(run_ns);
+        let held_up_ns = self.charge_held_up(thread, wall, now.held_up, off_cpu_ns, shares);
         let passed = Passed {
             run_ns,
-            off_cpu_ns: now_ns.saturating_sub(wall.time_ns).saturating_sub(run_ns),
+            off_cpu_ns: off_cpu_ns.saturating_sub(held_up_ns),
+            held_up_ns,
             was_blocked: wall.blocked_since_ns.is_some(),
             is_blocked,
         };
         let kernel = &mut self.kernel;
         let stat = kernel.sched_stat(wall.tid);
-        let switches = || kernel.voluntary_switches(wall.tid);
+        // A thread gives up its processor when it is stopped, too, and that is no wait.
+        let stops = now.held_up.times;
+        let switches = || Some(kernel.voluntary_switches(wall.tid)?.saturating_sub(stops));
         let split = wall.delays.split(passed, stat, wall.owed_ns, switches);
         wall.owed_ns = wall.owed_ns.saturating_sub(split.mistaken_ns);
-        wall.time_ns = now_ns;
-        wall.cpu_ns = cpu_ns;
+        wall.time_ns = now.time_ns;
+        wall.cpu_ns = now.cpu_ns;
         if split.late_ns > 0 {
             self.inbox.post(Event::Late { thread, wall_ns: split.late_ns });
         }
         if split.delay_ns > 0 {
             wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
-            let before_ns = shares.of_delay(split.delay_ns);
-            let after_ns = split.delay_ns.saturating_sub(before_ns);
-            for (context, wall_ns) in [(shares.before, before_ns), (shares.after, after_ns)] {
-                if wall_ns > 0 {
-                    self.inbox.post(Event::Delayed { thread, wall_ns, context });
-                }
+            for (context, wall_ns) in shares.both(split.delay_ns) {
+                self.inbox.post(Event::Delayed { thread, wall_ns, context });
             }
         }
         split.wait_ns
+    }
+
+    /// Charges for how long the runtime has held a thread up since the last visit. Returns it: no
+    /// more than the time in which the thread was on no processor.
+    fn charge_held_up(
+        &mut self,
+        thread: ThreadRef,
+        wall: &mut WallThread,
+        now: HeldUp,
+        mut off_cpu_ns: u64,
+        shares: &Shares,
+    ) -> u64 {
+        let before = wall.held_up;
+        let mut all_ns = 0_u64;
+        let states = [ThreadState::GcPause, ThreadState::Suspended];
+        for ((state, now_ns), before_ns) in states.into_iter().zip(now.ns).zip(before.ns) {
+            let ns = now_ns.saturating_sub(before_ns).min(off_cpu_ns);
+            off_cpu_ns = off_cpu_ns.saturating_sub(ns);
+            all_ns = all_ns.saturating_add(ns);
+            for (context, wall_ns) in shares.both(ns) {
+                self.inbox.post(Event::HeldUp { thread, wall_ns, context, state });
+            }
+        }
+        wall.held_up = now.max(before);
+        wall.delayed_ns = wall.delayed_ns.saturating_add(all_ns);
+        all_ns
     }
 
     /// Charges a wait of a thread that is not blocked now.

@@ -68,6 +68,20 @@ impl Watched {
 }
 
 impl Shares {
+    /// All of the time belongs to one.
+    #[must_use]
+    pub fn unchanged(context: SpanContext) -> Self {
+        Self { before: context, after: context, changed: false, before_share: ALL }
+    }
+
+    /// A delay, split: whose it was, and how much of it, in nanoseconds.
+    pub fn both(&self, delay_ns: u64) -> impl Iterator<Item = (SpanContext, u64)> + use<> {
+        let before_ns = self.of_delay(delay_ns);
+        let after_ns = delay_ns.saturating_sub(before_ns);
+        let both = [(self.before, before_ns), (self.after, after_ns)];
+        both.into_iter().filter(|(_, ns)| *ns > 0)
+    }
+
     /// The first's part of a delay; the rest is the second's.
     #[must_use]
     pub fn of_delay(&self, delay_ns: u64) -> u64 {

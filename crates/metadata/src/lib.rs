@@ -18,6 +18,7 @@
 mod display;
 mod dynamic;
 mod metadata;
+mod pdb_id;
 
 mod mangling;
 mod member;
@@ -39,5 +40,6 @@ mod hostile;
 pub use display::{MethodName, display};
 pub use dynamic::dynamic_name;
 pub use metadata::{Direction, Metadata, Method, Token, TypeDef, TypeRef};
+pub use pdb_id::{DebugDirectory, PdbId};
 pub use signature::{Convention, MethodSignature, Type};
 pub use spelling::{TypeArg, type_argument};

@@ -37,6 +37,13 @@ pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;
 pub const WALL_BACKOFF_DIVISOR: u64 = 64;
 /// Longest distance between two visits of a blocked thread, in nanoseconds.
 pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Nanoseconds of which the profiler may use the budget at once: starting costs.
+pub const BUDGET_BURST_NS: u64 = 100_000_000_000;
+/// CPU nanoseconds that a sample is taken to cost on the thread that is sampled: the handler, and
+/// what the kernel does for a signal. docs/performance.md has what was measured.
+pub const HANDLER_NS: u64 = 5_000;
+/// By how much sampling is slowed down at most, to stay within the budget.
+pub const SLOWDOWN_MAX: u32 = 64;
 /// Finished profiles kept in memory while the output folder can't be written; older ones go.
 pub const UNWRITTEN_PROFILES_MAX: usize = 8;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
@@ -69,6 +76,9 @@ pub const SYMBOL_NAME_BYTES_MAX: usize = 4096;
 pub const PACKED_SYMBOL_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one managed method's code that are decoded for its unwind rows.
 pub const METHOD_CODE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are kept of which IL managed code is of; a service of 20,000 methods has 4 MiB.
+/// Further methods have no source lines.
+pub const IL_MAPS_BYTES_MAX: usize = 32 << 20;
 /// Distinct spans of a period that samples can belong to: at one sample a request, of 1,600
 /// requests a second for a minute.
 pub const SPANS_MAX: usize = 100_000;

@@ -16,12 +16,24 @@ pub enum ThreadState {
     Io,
     /// Waiting for anything else: an event, a timer, work to come.
     Waiting,
+    /// Stopped by the runtime for a garbage collection.
+    GcPause,
+    /// Stopped by the runtime for something else.
+    Suspended,
 }
 
 impl ThreadState {
     /// All states, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::Running, Self::Runnable, Self::Sleeping, Self::Lock, Self::Io, Self::Waiting];
+    pub const ALL: [Self; 8] = [
+        Self::Running,
+        Self::Runnable,
+        Self::Sleeping,
+        Self::Lock,
+        Self::Io,
+        Self::Waiting,
+        Self::GcPause,
+        Self::Suspended,
+    ];
 
     /// The label's value in a profile.
     #[must_use]
@@ -33,6 +45,8 @@ impl ThreadState {
             Self::Lock => "lock",
             Self::Io => "io",
             Self::Waiting => "waiting",
+            Self::GcPause => "gc pause",
+            Self::Suspended => "suspended",
         }
     }
 }

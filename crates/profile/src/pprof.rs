@@ -1,6 +1,7 @@
 //! Writing a profile as gzipped pprof: what `go tool pprof`, Pyroscope, Datadog and others read.
 //!
-//! Sample types, in this order: `cpu-samples/count`, `cpu/nanoseconds`, `wall/nanoseconds`.
+//! Sample types, in this order: `cpu-samples/count`, `cpu/nanoseconds`, `wall/nanoseconds`,
+//! `gc/nanoseconds`.
 //! Labels: `thread id` (a number), `thread name` and `state` (texts); of a sample's span `trace id`
 //! (32 hex digits), `span id` and `local root span id` (numbers) and `trace endpoint` (text), the
 //! last one also empty if there is nothing else to say that there is a span; then the program's own
@@ -23,8 +24,12 @@ use crate::strings::Strings;
 use crate::wire::Message;
 
 /// The sample types with their units, in the order of a sample's values.
-pub const SAMPLE_TYPES: [(&str, &str); 3] =
-    [("cpu-samples", "count"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")];
+pub const SAMPLE_TYPES: [(&str, &str); 4] = [
+    ("cpu-samples", "count"),
+    ("cpu", "nanoseconds"),
+    ("wall", "nanoseconds"),
+    ("gc", "nanoseconds"),
+];
 /// Label: the operating system's thread id, a number.
 pub const LABEL_THREAD_ID: &str = "thread id";
 /// Label: the thread's name.
@@ -270,7 +275,7 @@ impl<W: Write> Encoder<'_, W> {
     }
 
     fn header(&mut self) -> io::Result<()> {
-        let [_, cpu, _] = SAMPLE_TYPES;
+        let [_, cpu, ..] = SAMPLE_TYPES;
         self.value_type(cpu);
         self.finish(field::PROFILE_PERIOD_TYPE)?;
         let profile = self.profile;
@@ -311,6 +316,7 @@ fn id(position: usize) -> u64 {
 }
 
 /// The values as pprof stores them: signed, so no larger than an `i64`.
-fn signed(values: Values) -> [u64; 3] {
-    [values.count, values.cpu_ns, values.wall_ns].map(|value| value.min(i64::MAX as u64))
+fn signed(values: Values) -> [u64; 4] {
+    let Values { count, cpu_ns, wall_ns, gc_ns } = values;
+    [count, cpu_ns, wall_ns, gc_ns].map(|value| value.min(i64::MAX as u64))
 }

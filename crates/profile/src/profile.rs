@@ -29,6 +29,9 @@ pub struct Values {
     pub cpu_ns: u64,
     /// Wall time in nanoseconds.
     pub wall_ns: u64,
+    /// Time for which the runtime had stopped all managed threads, in nanoseconds; once for all of
+    /// them.
+    pub gc_ns: u64,
 }
 
 impl Values {
@@ -37,6 +40,7 @@ impl Values {
         self.count = self.count.saturating_add(other.count);
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.wall_ns = self.wall_ns.saturating_add(other.wall_ns);
+        self.gc_ns = self.gc_ns.saturating_add(other.gc_ns);
     }
 }
 
@@ -74,7 +78,8 @@ pub struct Location {
     pub function: FunctionIndex,
     /// The module the code belongs to.
     pub module: Option<ModuleIndex>,
-    /// Address of the instruction in the module's file, or in the call before it; 0 if unknown.
+    /// Address of the instruction in the module's file, or in the call before it; 0 if unknown. Of
+    /// managed code the method's token (high 32 bits) and the offset in its IL.
     pub address: u64,
     /// Source line, 0 if unknown.
     pub line: u32,
@@ -200,20 +205,6 @@ impl Profile {
     #[must_use]
     pub fn module_of(&self, frame: FrameIndex) -> Option<&Module> {
         self.modules.get(self.frames.get(frame.get())?.module?.get())
-    }
-
-    /// Gives the frame at a position a function that has another name and is else the same. Where
-    /// there is no room the name stays.
-    pub fn rename(&mut self, position: usize, name: &str) {
-        let Some(frame) = self.frames.get_mut(position) else { return };
-        let function = self.functions.get(frame.function.get()).copied();
-        let (Some(function), Some(name)) = (function, self.strings.intern(name)) else { return };
-        if function.name != name
-            && let Ok(index) = u32::try_from(self.functions.len())
-        {
-            frame.function = FunctionIndex::new(index);
-            self.functions.push(Function { name, ..function });
-        }
     }
 
     /// The span of a sample.

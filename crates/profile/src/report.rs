@@ -38,6 +38,9 @@ pub struct SelfReport {
     pub wall_interval_ns: u64,
     /// Threads looked at in one tick of the wall sampler.
     pub wall_threads: u64,
+    /// By how much sampling was slowed down at most, to stay within the budget; 1 for not at all,
+    /// and 0 in files of before there was a budget.
+    pub slowdown: u64,
     /// CPU samples taken.
     pub cpu_samples: u64,
     /// Wall samples taken.
@@ -50,6 +53,23 @@ pub struct SelfReport {
     pub process_cpu_ns: u64,
     /// CPU nanoseconds of the sampled threads in the period, as the kernel counted them.
     pub sampled_cpu_ns: u64,
+    /// Garbage collections that began, by generation.
+    pub gc_collections: [u64; 3],
+    /// Those of the last generation that went on beside the program.
+    pub gc_background: u64,
+    /// Collections of generation 0 or 1 that such a one began with: of these the runtime doesn't
+    /// tell the generation, and they are in neither's count.
+    pub gc_before_background: u64,
+    /// Pauses for garbage collections.
+    pub gc_pauses: u64,
+    /// How long they were, all together, in nanoseconds.
+    pub gc_pause_ns: u64,
+    /// How long the longest was, in nanoseconds.
+    pub gc_pause_max_ns: u64,
+    /// Pauses for anything else.
+    pub other_pauses: u64,
+    /// How long they were, all together, in nanoseconds.
+    pub other_pause_ns: u64,
     /// Samples lost, by reason.
     pub losses: LossCounts,
     /// Walks by why they ended.
@@ -111,8 +131,9 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 15] {
+    fn fields(&mut self) -> [Field<'_>; 26] {
         use Field::{Number, Text};
+        let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
             Text("agent_version", &mut self.agent_version),
             Text("runtime_version", &mut self.runtime_version),
@@ -123,12 +144,23 @@ impl SelfReport {
             Number("cpu_interval_ns", &mut self.cpu_interval_ns),
             Number("wall_interval_ns", &mut self.wall_interval_ns),
             Number("wall_threads", &mut self.wall_threads),
+            Number("slowdown", &mut self.slowdown),
             Number("samples.cpu", &mut self.cpu_samples),
             Number("samples.wall", &mut self.wall_samples),
             Number("own_cpu_ns", &mut self.own_cpu_ns),
             Number("own_memory_bytes", &mut self.own_memory_bytes),
             Number("process_cpu_ns", &mut self.process_cpu_ns),
             Number("sampled_cpu_ns", &mut self.sampled_cpu_ns),
+            Number("gc.gen0", gen0),
+            Number("gc.gen1", gen1),
+            Number("gc.gen2", gen2),
+            Number("gc.background", &mut self.gc_background),
+            Number("gc.before_background", &mut self.gc_before_background),
+            Number("gc.pauses", &mut self.gc_pauses),
+            Number("gc.pause_ns", &mut self.gc_pause_ns),
+            Number("gc.pause_max_ns", &mut self.gc_pause_max_ns),
+            Number("suspended.pauses", &mut self.other_pauses),
+            Number("suspended.pause_ns", &mut self.other_pause_ns),
         ]
     }
 
@@ -197,18 +229,29 @@ impl SelfReport {
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,
-    /// memory is the larger, the rest stays.
+    /// memory, slowdown and the longest pause are the larger, the rest stays.
     pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.gc_collections.iter_mut().zip(other.gc_collections) {
+            *sum = sum.saturating_add(more);
+        }
         for (sum, more) in [
             (&mut self.cpu_samples, other.cpu_samples),
             (&mut self.wall_samples, other.wall_samples),
             (&mut self.own_cpu_ns, other.own_cpu_ns),
             (&mut self.process_cpu_ns, other.process_cpu_ns),
             (&mut self.sampled_cpu_ns, other.sampled_cpu_ns),
+            (&mut self.gc_background, other.gc_background),
+            (&mut self.gc_before_background, other.gc_before_background),
+            (&mut self.gc_pauses, other.gc_pauses),
+            (&mut self.gc_pause_ns, other.gc_pause_ns),
+            (&mut self.other_pauses, other.other_pauses),
+            (&mut self.other_pause_ns, other.other_pause_ns),
         ] {
             *sum = sum.saturating_add(more);
         }
         self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
+        self.slowdown = self.slowdown.max(other.slowdown);
+        self.gc_pause_max_ns = self.gc_pause_max_ns.max(other.gc_pause_max_ns);
         self.losses.merge(&other.losses);
         self.ends.merge(&other.ends);
     }
@@ -263,6 +306,7 @@ mod tests {
             sampler: "timer".into(),
             pid: 42,
             own_cpu_ns: u64::MAX,
+            gc_collections: [1, 0, 3],
             ..SelfReport::default()
         };
         report.losses.add(Loss::RingFull, 3);
@@ -342,8 +386,12 @@ mod tests {
     fn merging_adds_counters() {
         let mut sum = report();
         sum.own_cpu_ns = 5;
-        sum.merge(&SelfReport { own_cpu_ns: 7, ..report() });
+        sum.gc_collections = [1, 2, 3];
+        sum.gc_pause_max_ns = 9;
+        let more = SelfReport { own_cpu_ns: 7, gc_collections: [10, 20, 30], ..report() };
+        sum.merge(&SelfReport { gc_pause_max_ns: 8, ..more });
         assert_eq!(sum.own_cpu_ns, 12);
+        assert_eq!((sum.gc_collections, sum.gc_pause_max_ns), ([11, 22, 33], 9));
         assert_eq!(sum.losses.get(Loss::RingFull), 6);
         assert_eq!(sum.pid, 42);
     }

@@ -31,7 +31,7 @@ fn cpu(stack: StackId) -> SampleKey {
 }
 
 fn ns(cpu_ns: u64) -> Values {
-    Values { count: 1, cpu_ns, wall_ns: 0 }
+    Values { count: 1, cpu_ns, wall_ns: 0, ..Values::default() }
 }
 
 /// Stacks with their sums, leaf first: `leaf;root 77 worker running 3/30/0`.
@@ -44,7 +44,7 @@ fn lines(profile: &Profile) -> Vec<String> {
         let thread =
             sample.thread.map_or(String::new(), |t| format!(" {} {}", t.tid, profile.text(t.name)));
         let state = sample.state.map_or("-", ThreadState::name);
-        let Values { count, cpu_ns, wall_ns } = sample.values;
+        let Values { count, cpu_ns, wall_ns, .. } = sample.values;
         format!("{}{thread} {state} {count}/{cpu_ns}/{wall_ns}", names.join(";"))
     };
     profile.samples.iter().map(line).collect()
@@ -63,7 +63,7 @@ fn samples_add_up_by_stack_thread_and_state() {
     assert_eq!(aggregate.add(&cpu(ab), ns(10)), Added::Kept);
     assert_eq!(aggregate.add(&cpu(b), ns(5)), Added::Kept);
     assert_eq!(aggregate.add(&cpu(ab), ns(20)), Added::Kept);
-    let wall = Values { count: 0, cpu_ns: 0, wall_ns: 9 };
+    let wall = Values { count: 0, cpu_ns: 0, wall_ns: 9, ..Values::default() };
     let waiting = SampleKey { state: Some(ThreadState::Lock), ..cpu(ab) };
     assert_eq!(aggregate.add(&waiting, wall), Added::Kept);
     let other = SampleKey { thread: ThreadKey { tid: 78, generation: 0 }, ..cpu(ab) };
@@ -80,7 +80,10 @@ fn samples_add_up_by_stack_thread_and_state() {
             "a;b 78  - 1/1/0"
         ]
     );
-    assert_eq!(taken.profile.total(), Values { count: 4, cpu_ns: 36, wall_ns: 9 });
+    assert_eq!(
+        taken.profile.total(),
+        Values { count: 4, cpu_ns: 36, wall_ns: 9, ..Values::default() }
+    );
     assert_eq!(taken.profile.period, PERIOD);
 }
 
@@ -127,7 +130,10 @@ fn over_the_bounds_totals_stay_and_losses_are_said() {
         }
     }
     let taken = take(&mut aggregate);
-    assert_eq!(taken.profile.total(), Values { count: 500, cpu_ns: sum, wall_ns: 0 });
+    assert_eq!(
+        taken.profile.total(),
+        Values { count: 500, cpu_ns: sum, wall_ns: 0, ..Values::default() }
+    );
     assert!(lost > 400, "{lost}");
     assert!(taken.frames_over_limit > 0);
     assert!(taken.profile.samples.len() <= 21);

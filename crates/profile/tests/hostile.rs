@@ -47,7 +47,10 @@ fn profiles_of_others_are_read() {
     let profile = decode(&foreign().encode_to_vec()).unwrap().profile;
     assert_eq!(names(&profile), ["inner", "outer", "0xabc"]);
     let sample = profile.samples[0];
-    assert_eq!(sample.values, profile::Values { count: 3, cpu_ns: 70_000, wall_ns: 0 });
+    assert_eq!(
+        sample.values,
+        profile::Values { count: 3, cpu_ns: 70_000, wall_ns: 0, ..profile::Values::default() }
+    );
     assert_eq!(sample.thread.map(|thread| thread.tid), Some(12));
     assert_eq!(profile.report, None);
     assert!(profile.functions.iter().all(|function| function.kind.is_none()));

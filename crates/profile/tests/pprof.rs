@@ -40,7 +40,8 @@ fn an_independent_reader_sees_what_was_meant() {
     let text = |at: i64| seen.string_table[at as usize].as_str();
     let types: Vec<_> =
         seen.sample_type.iter().map(|kind| (text(kind.r#type), text(kind.unit))).collect();
-    assert_eq!(types, [("cpu-samples", "count"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")]);
+    let [count, time] = ["count", "nanoseconds"];
+    assert_eq!(types, [("cpu-samples", count), ("cpu", time), ("wall", time), ("gc", time)]);
     assert_eq!(seen.period_type.map(|kind| text(kind.r#type)), Some("cpu"));
     assert_eq!((seen.period, text(seen.default_sample_type)), (10_000_000, "cpu"));
     assert_eq!((seen.time_nanos, seen.duration_nanos), (1_790_000_000_000_000_000, 1_000_000_000));
@@ -70,7 +71,7 @@ fn an_independent_reader_sees_what_was_meant() {
             "Shop.dll!Shop.Program.Main(string[]):67"
         ]
     );
-    assert_eq!(sleep.value, [0, 0, 700_000_000]);
+    assert_eq!(sleep.value, [0, 0, 700_000_000, 0]);
     let labels: Vec<_> =
         sleep.label.iter().map(|label| (text(label.key), text(label.str), label.num)).collect();
     assert_eq!(

@@ -118,6 +118,8 @@ impl Session {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {folder:?}"))?;
         command.envs(config::agent_variables(&built.agent.to_string_lossy()));
         command.env("CORPROF_OUTPUT_DIR", &folder);
+        // What a test asks for is what it gets, however much that costs.
+        command.env("CORPROF_CPU_BUDGET", "100%");
         // Cargo sets it for the tests; nobody's program has it.
         command.env_remove("LD_LIBRARY_PATH");
         Ok(Self { name, command, folder, limit: LIMIT, alone })

@@ -89,7 +89,7 @@ impl View {
         let mut sorted: Vec<&Row> = self.rows.iter().collect();
         sorted.sort_by_key(|row| std::cmp::Reverse((row.values.cpu_ns, row.values.wall_ns)));
         let line = |row: &&Row| {
-            let Values { count, cpu_ns, wall_ns } = row.values;
+            let Values { count, cpu_ns, wall_ns, .. } = row.values;
             let [cpu, wall] = [cpu_ns, wall_ns].map(|ns| ns as f64 / 1e6);
             let state = row.state.map_or("-", ThreadState::name);
             let shown = row.frames.len().min(FRAMES);

@@ -76,6 +76,34 @@ fn check(version: RuntimeVersion, split: Split) -> Result<()> {
     check_parts(&run, parts)
 }
 
+/// Held to a budget that it exceeds, the profiler takes fewer samples, and each stands for more: no
+/// share and no total changes.
+#[test]
+fn one_in_ten_within_a_budget() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("split-budget", "split", version)? else { return Ok(()) };
+        let run = session
+            .args(["--share", "90", "--seconds", "12"])
+            .set("CORPROF_CPU_INTERVAL", "2ms")
+            .set("CORPROF_UPLOAD_PERIOD", "3s")
+            .set("CORPROF_CPU_BUDGET", "0.01%")
+            .run()?;
+        let parts = [
+            ("Corprof.TestApps.Split.MethodA(", run.number("cpu_a_ns")?),
+            ("Corprof.TestApps.Split.MethodB(", run.number("cpu_b_ns")?),
+        ];
+        let rates = run.profiles.iter().filter_map(|(_, profile)| {
+            let report = profile.report.as_ref()?;
+            Some((report.slowdown, report.cpu_samples as f64 / report.process_cpu_ns as f64))
+        });
+        let rates: Vec<(u64, f64)> = rates.collect();
+        let (first, last) = (rates[0], rates[rates.len() - 2]);
+        anyhow::ensure!(last.0 >= 4, "not slowed down: {rates:?}");
+        anyhow::ensure!(last.1 * 2.0 < first.1, "as many samples as before: {rates:?}");
+        check_parts(&run, parts)
+    })
+}
+
 #[test]
 fn one_in_ten_with_no_room_for_signals() -> Result<()> {
     // The user's queue of pending signals is full: no timer can be had, and the signals of the scan

@@ -177,7 +177,7 @@ fn why_a_process_cannot_be_profiled_is_said() -> Result<()> {
             // Named, and not there: .NET runs without it.
             &[("CORECLR_ENABLE_PROFILING", "1"), ("CORECLR_PROFILER", other)],
             "",
-            &["prevents other-profiler"],
+            &["note other-profiler"],
         ),
         (&[("CORPROF_WALL_INTERVAL", "soon")], "", &["degrades settings"]),
     ] {
@@ -223,21 +223,21 @@ fn limits_of_a_running_process_are_found() -> Result<()> {
     Ok(())
 }
 
-/// As in a container: numbers, mounts and temporary files of its own.
-#[test]
-fn processes_in_other_namespaces_are_found() -> Result<()> {
-    let Some(command) = program("ps-container", Net8)? else { return Ok(()) };
+/// A program with numbers and mounts of its own, as in a container, after this script; `None`, and
+/// said loudly, where that can't be had.
+fn contained(test: &str, script: &str) -> Result<Option<Running>> {
+    let Some(command) = program(test, Net8)? else { return Ok(None) };
     let spaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
     if !Command::new("unshare").args(spaces).arg("true").stderr(Stdio::null()).status()?.success() {
         let what = Unavailable {
             what: "a process in namespaces of its own".to_owned(),
             reason: "`unshare` needs root here".to_owned(),
         };
-        Rig::ensure()?.skip("processes_in_other_namespaces_are_found", &what);
-        return Ok(());
+        Rig::ensure()?.skip(test, &what);
+        return Ok(None);
     }
-    let script = "mount -t tmpfs none /tmp && exec \"$@\"";
-    let arguments = [&spaces[..], &["sh", "-c", script, "sh"]].concat();
+    let script = format!("{script} && exec \"$@\"");
+    let arguments = [&spaces[..], &["sh", "-c", &script, "sh"]].concat();
     let mut running = Running::start(behind("unshare", &arguments, &command))?;
     let children = format!("/proc/{0}/task/{0}/children", running.child.id());
     let begin = Instant::now();
@@ -248,9 +248,32 @@ fn processes_in_other_namespaces_are_found() -> Result<()> {
         }
         ensure!(begin.elapsed() < LIMIT && running.child.try_wait()?.is_none(), "no child");
     };
+    Ok(Some(running))
+}
+
+#[test]
+fn processes_in_other_namespaces_are_found() -> Result<()> {
+    let script = "mount -t tmpfs none /tmp";
+    let Some(mut running) = contained("ps-container", script)? else { return Ok(()) };
     let row = running.row(|row| row["profilable"] == true)?;
     ensure!(row["runtime"].as_str().unwrap_or_default().starts_with("8.0."), "{row}");
     let (_, code) = running.doctor()?;
     ensure!(code == Some(0), "{code:?}");
+    Ok(())
+}
+
+#[test]
+fn temporary_folders_that_are_full_or_read_only_are_found() -> Result<()> {
+    for (options, is_profilable) in [("ro", false), ("size=1m", true)] {
+        let script = format!("mount -t tmpfs -o {options} none /tmp");
+        let Some(mut running) = contained("doctor-tmp", &script)? else { return Ok(()) };
+        running.row(|row| match is_profilable {
+            true => row["profilable"] == true,
+            false => is_no(row, "no diagnostics socket in /tmp"),
+        })?;
+        let (bad, code) = running.doctor()?;
+        ensure!(bad.contains(&"degrades temporary-folder".to_owned()), "{options}: {bad:?}");
+        ensure!(code == Some(i32::from(!is_profilable)), "{options}: {code:?}");
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ using System.Linq;
 using System.Text;
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
+using Microsoft.CodeAnalysis.Emit;
 using Microsoft.CodeAnalysis.Text;
 
 namespace Corprof.Rig
@@ -51,6 +52,14 @@ namespace Corprof.Rig
 
             var assembly = Path.Combine(command.OutputDirectory, command.OutputFileName);
             var symbols = Path.ChangeExtension(assembly, ".pdb");
+            if (command.EmitOptions.DebugInformationFormat == DebugInformationFormat.Embedded)
+            {
+                using (var file = File.Create(assembly))
+                {
+                    var embedded = command.EmitOptions.WithPdbFilePath(new FileInfo(symbols).Name);
+                    return compilation.Emit(file, options: embedded).Diagnostics;
+                }
+            }
             using (var assemblyFile = File.Create(assembly))
             using (var symbolsFile = File.Create(symbols))
             {

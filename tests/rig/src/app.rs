@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 20] = [
+pub const APPS: [&str; 23] = [
     "plain",
     "split",
     "busy",
@@ -38,10 +38,15 @@ pub const APPS: [&str; 20] = [
     "activities",
     "requests",
     "native",
+    "gc",
+    "lines",
+    "lines-embedded",
 ];
 
 /// The programs that need ASP.NET Core.
 const WEB: [&str; 2] = ["web", "requests"];
+/// A program that is another one again, with its PDB inside of the assembly.
+const EMBEDDED: &str = "-embedded";
 /// The programs that set labels.
 const LABELLED: [&str; 2] = ["activities", "requests"];
 
@@ -99,8 +104,13 @@ impl<'a> App<'a> {
     }
 
     fn job(&self, against: RuntimeVersion) -> Job {
-        let options =
-            CompileOptions { against, frameworks: frameworks(self.name), ..Default::default() };
+        let is_embedded = self.name.ends_with(EMBEDDED);
+        let options = CompileOptions {
+            against,
+            frameworks: frameworks(self.name),
+            extra: is_embedded.then(|| "-debug:embedded".to_owned()).into_iter().collect(),
+            ..Default::default()
+        };
         let out = output(self.rig.layout(), self.name, against);
         Job { sources: sources(self.name), out, options }
     }
@@ -140,6 +150,7 @@ fn output(layout: &Layout, name: &str, against: RuntimeVersion) -> PathBuf {
 
 /// The program's own files and those that programs share.
 fn sources(name: &str) -> Vec<PathBuf> {
+    let name = name.strip_suffix(EMBEDDED).unwrap_or(name);
     let mut sources = Vec::new();
     let dirs = if WEB.contains(&name) { &[name, "common", "http"][..] } else { &[name, "common"] };
     for dir in dirs.iter().map(|dir| layout::apps().join(dir)) {

@@ -155,7 +155,10 @@ impl<'a> Toolchain<'a> {
         options: &CompileOptions,
     ) -> Result<PathBuf> {
         let mut lines = self.arguments(sources, out, options)?;
-        lines.extend(["-langversion:12", "-debug:portable", "-deterministic+"].map(str::to_owned));
+        lines.extend(["-langversion:12", "-deterministic+"].map(str::to_owned));
+        if !options.extra.iter().any(|option| option.starts_with("-debug:")) {
+            lines.push("-debug:portable".to_owned());
+        }
         lines.push("-nullable:enable".to_owned());
         let lines: Vec<_> = lines.iter().map(|line| format!("\"{line}\"\n")).collect();
         let text = lines.concat();

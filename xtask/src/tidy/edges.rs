@@ -90,6 +90,7 @@ const PRODUCT: [Allowed; 13] = [
     },
     Allowed {
         name: "diagnostics",
+        own_in_tests: &["testing"],
         outside: &[
             ("nix", "sockets that can be connected to without waiting"),
             ("object", "what a library needs: processor, C library"),
@@ -98,7 +99,7 @@ const PRODUCT: [Allowed; 13] = [
     },
     Allowed {
         name: "cli",
-        own: &["config", "diagnostics", "model", "profile"],
+        own: &["config", "diagnostics", "metadata", "model", "profile"],
         outside: &[
             ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),
@@ -106,7 +107,7 @@ const PRODUCT: [Allowed; 13] = [
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
-            ("flate2", "debug information that distributions pack"),
+            ("flate2", "debug information that distributions pack, and PDBs inside of assemblies"),
             (
                 "nix",
                 "signals to the child, its exit state; users, file systems and timers for doctor",

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use diagnostics::{Hidden, Process, Runtime, Status, Unreachable, check_fit};
+use diagnostics::{
+    AttachError, Hidden, Process, Runtime, Status, Unreachable, check_fit, check_system,
+};
 
 use super::cgroup::Limits;
 use super::check::{Check, Level, Topic};
@@ -14,7 +16,7 @@ use super::machine::{CGROUPS, OUTPUT_DIR, cannot_look, misfit_check};
 use super::system;
 use super::variables::{Start, Variables};
 use crate::agent;
-use crate::target::{Target, beside_the_other};
+use crate::target::{Target, without_the_other};
 
 /// How long the runtime may take to answer.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -82,6 +84,17 @@ fn agent_there(target: &Target, given: Option<&Path>) -> Check {
         );
     };
     match check_fit(&target.process, mapped, &path) {
+        Err(misfit @ AttachError::NotVisible(_)) if path.is_file() => {
+            match check_system(&target.process, mapped, &path, &path) {
+                Err(misfit) => misfit_check(&misfit),
+                Ok(()) => Check::bad(
+                    Topic::Agent,
+                    Level::Note,
+                    format!("{}; `corprof attach` puts a copy there", misfit.reason()),
+                    misfit.remedy(),
+                ),
+            }
+        }
         Err(misfit) => misfit_check(&misfit),
         Ok(()) => Check::fine(Topic::Agent, format!("{} fits", path.display())),
     }
@@ -127,7 +140,8 @@ fn environment(target: &Target) -> Vec<Check> {
         )];
     };
     let is_file = |path: &Path| target.process.outside(path).is_file();
-    Variables { all: variables, is_file: &is_file, start: Start::Theirs }.checks()
+    let start = Start::Theirs { allows_others: target.allows_others() };
+    Variables { all: variables, is_file: &is_file, start }.checks()
 }
 
 /// A profiler that was attached, or that the variables don't tell of.
@@ -138,13 +152,19 @@ fn other_profiler(target: &Target, so_far: &[Check]) -> Option<Check> {
     let Some(other) = target.other_profiler() else {
         return Some(Check::fine(Topic::OtherProfiler, "no other profiler is known to be there"));
     };
-    // Both at once is what notification profilers are for.
-    let level = if target.is_profiled { Level::Note } else { Level::Prevents };
+    if target.allows_others() {
+        return Some(Check::bad(
+            Topic::OtherProfiler,
+            Level::Note,
+            format!("another profiler is loaded: {other}; corprof can be beside it"),
+            "nothing, unless one of them disturbs the other",
+        ));
+    }
     Some(Check::bad(
         Topic::OtherProfiler,
-        level,
-        format!("another profiler is loaded: {other}"),
-        beside_the_other(),
+        Level::Prevents,
+        format!("another profiler is loaded: {other}, and this runtime has room for only one"),
+        without_the_other(),
     ))
 }
 

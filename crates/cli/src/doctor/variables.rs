@@ -7,7 +7,7 @@ use diagnostics::{NamedProfiler, Switch, switched_off};
 
 use super::check::{Check, Level, Topic};
 use crate::spans;
-use crate::target::beside_the_other;
+use crate::target::without_the_other;
 
 /// How the program gets, or got, its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,10 @@ pub enum Start {
     /// `corprof run` will set the variables itself.
     Ours,
     /// The process was started with these variables.
-    Theirs,
+    Theirs {
+        /// Whether its runtime has room for us beside another profiler.
+        allows_others: bool,
+    },
 }
 
 /// What is asked of the environment.
@@ -104,15 +107,26 @@ impl Variables<'_> {
             || format!("CORECLR_PROFILER={}", named.class.trim()),
             |owner| format!("{owner} (CORECLR_PROFILER={})", named.class.trim()),
         );
-        let (level, found) = match self.start {
-            Start::Ours => {
-                (Level::Note, format!("{whose} is set: `corprof run` runs the program without it"))
-            }
-            Start::Theirs => {
-                (Level::Prevents, format!("{whose} has the place of .NET's one profiler"))
-            }
+        let note = |found: String, remedy: &str| {
+            Check::bad(Topic::OtherProfiler, Level::Note, found, remedy)
         };
-        Some(Check::bad(Topic::OtherProfiler, level, found, beside_the_other()))
+        Some(match self.start {
+            Start::Ours => note(
+                format!("{whose} is set: `corprof run` loads the agent beside it"),
+                "nothing on .NET 6 and newer; before, only the other one is loaded: unset \
+                 CORECLR_ENABLE_PROFILING",
+            ),
+            Start::Theirs { allows_others: true } => note(
+                format!("{whose} has .NET's main place for a profiler; corprof can be beside it"),
+                "nothing, unless one of them disturbs the other",
+            ),
+            Start::Theirs { allows_others: false } => Check::bad(
+                Topic::OtherProfiler,
+                Level::Prevents,
+                format!("{whose} has the only place that this runtime has for a profiler"),
+                without_the_other(),
+            ),
+        })
     }
 
     fn settings(&self) -> Vec<Check> {
@@ -182,6 +196,8 @@ mod tests {
         bad.map(|check| (check.topic, check.level, check.found)).collect()
     }
 
+    const THEIRS: Start = Start::Theirs { allows_others: true };
+    const OLD: Start = Start::Theirs { allows_others: false };
     const ON: (&str, &str) = ("CORECLR_ENABLE_PROFILING", "1");
     const OURS: (&str, &str) = ("CORECLR_PROFILER", PROFILER_GUID);
     const OTHER: (&str, &str) = ("CORECLR_PROFILER", "{846F5F1C-F9AE-4B07-969E-05C26BC060D8}");
@@ -196,7 +212,7 @@ mod tests {
             ("CORPROF_CPU_INTERVAL", "5ms"),
             ("DOTNET_STARTUP_HOOKS", "/there/a.dll:Some.Assembly"),
         ];
-        for start in [Start::Ours, Start::Theirs] {
+        for start in [Start::Ours, THEIRS] {
             assert_eq!(found(start, &[]), []);
             assert_eq!(found(start, &good), []);
         }
@@ -209,7 +225,7 @@ mod tests {
         let path = (PATH, "/gone/libcorprof.so");
         let datadog = (PATH, "/opt/Datadog.Trace.ClrProfiler.Native.so");
         let hook = ("DOTNET_STARTUP_HOOKS", "/there/a.dll:/gone/b.dll");
-        let cases: [Case<'_>; 10] = [
+        let cases: [Case<'_>; 11] = [
             (
                 Start::Ours,
                 &[("DOTNET_EnableDiagnostics", "0")],
@@ -218,7 +234,7 @@ mod tests {
                 "EnableDiagnostics=0",
             ),
             (
-                Start::Theirs,
+                THEIRS,
                 &[("COMPlus_EnableDiagnostics_Profiler", "0")],
                 Topic::Switches,
                 Level::Prevents,
@@ -231,21 +247,10 @@ mod tests {
                 Level::Note,
                 "_IPC=0",
             ),
-            (
-                Start::Theirs,
-                &[ON, OTHER, datadog],
-                Topic::OtherProfiler,
-                Level::Prevents,
-                "Datadog's tracer",
-            ),
-            (Start::Ours, &[ON, OTHER, datadog], Topic::OtherProfiler, Level::Note, "without it"),
-            (
-                Start::Theirs,
-                &[ON, OURS, path],
-                Topic::Settings,
-                Level::Prevents,
-                "/gone/libcorprof.so",
-            ),
+            (THEIRS, &[ON, OTHER, datadog], Topic::OtherProfiler, Level::Note, "Datadog's tracer"),
+            (OLD, &[ON, OTHER, datadog], Topic::OtherProfiler, Level::Prevents, "the only place"),
+            (Start::Ours, &[ON, OTHER, datadog], Topic::OtherProfiler, Level::Note, "beside it"),
+            (THEIRS, &[ON, OURS, path], Topic::Settings, Level::Prevents, "/gone/libcorprof.so"),
             (
                 Start::Ours,
                 &[("CORPROF_CPU_INTERVAL", "fast")],
@@ -253,15 +258,9 @@ mod tests {
                 Level::Degrades,
                 "CORPROF_CPU_INTERVAL",
             ),
-            (
-                Start::Theirs,
-                &[("CORPROF_ENABLED", "0")],
-                Topic::Settings,
-                Level::Prevents,
-                "does nothing",
-            ),
+            (THEIRS, &[("CORPROF_ENABLED", "0")], Topic::Settings, Level::Prevents, "does nothing"),
             (Start::Ours, &[hook], Topic::StartupHooks, Level::Prevents, "/gone/b.dll"),
-            (Start::Theirs, &[hook], Topic::StartupHooks, Level::Prevents, "/gone/b.dll"),
+            (THEIRS, &[hook], Topic::StartupHooks, Level::Prevents, "/gone/b.dll"),
         ];
         for (start, set, topic, level, words) in cases {
             let found = found(start, set);
@@ -278,7 +277,7 @@ mod tests {
         for (path, prevents) in [("/there/libcorprof.so", false), ("/gone/libcorprof.so", true)] {
             let list = beside(path);
             let list = ("CORECLR_NOTIFICATION_PROFILERS", list.as_str());
-            let found = found(Start::Theirs, &[ON, OTHER, (PATH, "/there/other.so"), on, list]);
+            let found = found(THEIRS, &[ON, OTHER, (PATH, "/there/other.so"), on, list]);
             let levels: Vec<_> = found.iter().map(|(topic, level, _)| (*topic, *level)).collect();
             let expected: &[_] = if prevents { &[(Topic::Settings, Level::Prevents)] } else { &[] };
             assert_eq!(levels, expected);

@@ -148,13 +148,17 @@ pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
     let thread = ThreadKey { tid: 100, generation: 0 };
     aggregate.thread_name(thread, "main");
     let samples: [(&[_], _, _); 3] = [
-        (&[sum, sum, main], None, Values { count: 30, cpu_ns: 300 * MS, wall_ns: 0 }),
+        (
+            &[sum, sum, main],
+            None,
+            Values { count: 30, cpu_ns: 300 * MS, wall_ns: 0, ..Values::default() },
+        ),
         (
             &[sleep, main],
             Some(ThreadState::Sleeping),
-            Values { count: 0, cpu_ns: 0, wall_ns: 700 * MS },
+            Values { count: 0, cpu_ns: 0, wall_ns: 700 * MS, ..Values::default() },
         ),
-        (&[gc], None, Values { count: 10, cpu_ns: 100 * MS, wall_ns: 0 }),
+        (&[gc], None, Values { count: 10, cpu_ns: 100 * MS, wall_ns: 0, ..Values::default() }),
     ];
     for (frames, state, values) in samples {
         let stack = aggregate.stack(frames.iter().copied());

@@ -11,7 +11,7 @@ use testing::Random;
 
 use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
 use crate::publish::Publisher;
-use crate::runtime::ModuleKey;
+use crate::runtime::{IlStep, ModuleKey};
 
 const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true };
 const T: ThreadRef = thread(0, 1);
@@ -71,6 +71,7 @@ impl Books {
             end: EndReason::Root,
             context,
             call: Some(230),
+            in_pause: false,
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,
@@ -91,7 +92,7 @@ impl Books {
                 };
                 let stack: Vec<String> = profile.stack(sample.stack).map(name).collect();
                 let state = sample.state.map_or("", ThreadState::name);
-                let Values { count, cpu_ns, wall_ns } = sample.values;
+                let Values { count, cpu_ns, wall_ns, .. } = sample.values;
                 format!("{} {state}: {count} {cpu_ns} {wall_ns}", stack.join("<"))
             })
             .collect();
@@ -445,7 +446,7 @@ fn unloaded_methods_are_asked_for_again() {
 
 /// What a sequence of events is worth.
 fn add(sum: &mut Values, count: u64, cpu_ns: u64, wall_ns: u64) {
-    sum.add(Values { count, cpu_ns, wall_ns });
+    sum.add(Values { count, cpu_ns, wall_ns, ..Values::default() });
 }
 
 /// Bounds that are half used after a few stacks, so that each period ends with empty tables.
@@ -521,4 +522,34 @@ fn check_sums(limits: Limits) {
     assert_eq!(found, given);
     let full = lost(books.accounts.shared, Loss::AggregateFull) > 0;
     assert_eq!(full, limits != Limits::HOST, "{limits:?}");
+}
+
+#[test]
+fn a_frame_knows_the_place_in_its_method() {
+    let mut books = Books::new(BOTH);
+    books.start(T);
+    let step = |offset, il| IlStep { address: method(1) + offset, il };
+    books.table.il(method(1), vec![step(0, Some(0)), step(8, Some(5)), step(16, None)]);
+    // The first method's places 0 and 5 and its own code, and another's of which nothing is known.
+    for address in [method(1) + 3, method(1) + 8, method(1) + 15, method(1) + 20, method(2) + 8] {
+        books.sample(T, &[address], 1);
+    }
+    let (profile, _, _) = books.accounts.take(Period::default());
+    let mut places: Vec<_> = profile
+        .samples
+        .iter()
+        .map(|sample| {
+            let leaf = profile.stack(sample.stack).next().expect("a frame");
+            let frame = profile.frames[leaf.get()];
+            let module = profile.module_of(leaf).expect("a module");
+            assert_eq!(profile.text(module.build_id), "b");
+            (frame.function, frame.address, sample.values.count)
+        })
+        .collect();
+    places.sort();
+    let [a, b, c, d] = places[..] else { panic!("{places:?}") };
+    let of = |il: u64| 0x0600_0001 << 32 | il;
+    assert_eq!([a.1, b.1, c.1, d.1], [0, of(0), of(5), 0]);
+    assert_eq!([a.2, b.2, c.2, d.2], [1, 1, 2, 1]);
+    assert!(a.0 == b.0 && b.0 == c.0 && c.0 != d.0, "{places:?}");
 }

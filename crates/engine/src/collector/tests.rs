@@ -33,6 +33,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
             shared,
             inbox: Arc::default(),
             spans: Arc::new(crate::spans::Spans::fake(shared, true)),
+            pauses: Arc::new(Pauses::new(shared, &[])),
             ticker: Arc::default(),
             state: Arc::default(),
             config: Config::defaults("service"),
@@ -76,7 +77,7 @@ fn a_short_threads_end_comes_after_its_samples() {
     }
     collector.collect(Duration::ZERO);
     // One row: the rest is where its sample is, and not under `[unsampled]`.
-    let values = Values { count: 1, cpu_ns: 15, wall_ns: 15 };
+    let values = Values { count: 1, cpu_ns: 15, wall_ns: 15, ..Values::default() };
     assert_eq!(total(&mut collector), (values, 1));
 }
 

@@ -1,6 +1,7 @@
 //! What is known of code: runs that come, overlap and go.
 
 use super::*;
+use crate::runtime::IlStep;
 
 const NONE: Option<ModuleKey> = None;
 
@@ -13,7 +14,9 @@ fn code(bytes: &[u8]) -> (u64, u64) {
 
 fn insert(methods: &mut Methods<u32>, start: u64, end: u64, module: usize, note: u32) -> bool {
     let steps = vec![(0, Rule::ENTRY), (4, Rule::FRAME)];
-    methods.insert(start, end, Some(ModuleKey(module)), steps, &note)
+    let module = Some(ModuleKey(module));
+    let il = IlMap::of_run(start..end, &[IlStep { address: start, il: Some(7) }]);
+    methods.insert(start, Known { end, module, funclets: end, steps, il, note })
 }
 
 /// The runs, as first address, one past the last, and note.
@@ -29,6 +32,8 @@ fn check(third: (u64, u64), replaces: bool, left: &[(u64, u64, u32)]) {
     assert!(!insert(&mut methods, 200, 300, 1, 2));
     assert_eq!(insert(&mut methods, third.0, third.1, 2, 3), replaces, "{third:?}");
     assert_eq!(runs(&methods), left, "{third:?}");
+    let il: usize = methods.runs.values().map(|known| known.il.bytes()).sum();
+    assert_eq!(methods.il_bytes, il, "what is kept is counted");
     // A table of them is sorted and has no overlaps, which the handler's search relies on.
     let table = methods.table();
     assert!(table.regions.is_sorted_by(|a, b| a.end <= b.start));
@@ -60,10 +65,7 @@ fn addresses_find_their_run() {
         [(0, None), (99, None), (100, Some(1)), (199, Some(1)), (200, None), (399, Some(2))]
     {
         assert_eq!(methods.at(address).map(|(_, known)| known.note), expected, "{address}");
-        assert_eq!(methods.note_at(address).copied(), expected, "{address}");
     }
-    methods.each_note(|note| *note += 10);
-    assert_eq!(runs(&methods), [(100, 200, 11), (300, 400, 12)]);
 }
 
 #[test]
@@ -153,7 +155,8 @@ fn code_is_read_where_it_lies() {
     let (start, end) = code(&[&body[..], &handler].concat());
     let learn = |ranges: Vec<(u64, u64)>| -> Methods<u32> {
         let mut methods = Methods::default();
-        let code = Code { module: ModuleKey(1), start, ranges, siblings: vec![] };
+        let (module, siblings, il) = (ModuleKey(1), vec![], vec![]);
+        let code = Code { module, start, ranges, siblings, il };
         assert!(!methods.learn(&code, &0));
         methods
     };

@@ -24,6 +24,8 @@ enum Doing {
     Robbed,
     /// Blocked at the stack of that number.
     Blocked(u64),
+    /// Stopped by the runtime there.
+    Stopped(u64),
 }
 
 /// A world of one thread.
@@ -35,6 +37,7 @@ struct World {
     ready_ns: u64,
     turns: u64,
     switches: u64,
+    held_up: HeldUp,
     /// What the next looks say instead of the truth.
     looks: Vec<Looked>,
     ended: bool,
@@ -50,6 +53,7 @@ impl World {
             ready_ns: 0,
             turns: 9,
             switches: 3,
+            held_up: HeldUp::default(),
             looks: vec![],
             ended: false,
         }
@@ -57,16 +61,21 @@ impl World {
 
     fn begin(&mut self, doing: Doing) {
         self.delay_ns += std::mem::take(&mut self.ready_ns);
-        if doing != self.doing && matches!(self.doing, Doing::Ready | Doing::Blocked(_)) {
+        let off = |doing| matches!(doing, Doing::Blocked(_) | Doing::Stopped(_));
+        if doing != self.doing && (off(self.doing) || self.doing == Doing::Ready) {
             self.turns += 1;
         }
         // A thread that wakes has used its processor, if only for a moment.
-        if matches!(self.doing, Doing::Blocked(_)) && doing != self.doing {
+        if off(self.doing) && doing != self.doing {
             self.cpu_ns += 1;
             self.now_ns += 1;
         }
-        if matches!(doing, Doing::Blocked(_)) && doing != self.doing {
+        if off(doing) && doing != self.doing {
             self.switches += 1;
+        }
+        self.held_up.now = matches!(doing, Doing::Stopped(_));
+        if self.held_up.now && doing != self.doing {
+            self.held_up.times += 1;
         }
         self.doing = doing;
     }
@@ -77,6 +86,7 @@ impl World {
             Doing::Runs => self.cpu_ns += ns,
             Doing::Ready => self.ready_ns += ns,
             Doing::Robbed | Doing::Blocked(_) => {}
+            Doing::Stopped(_) => self.held_up.ns[0] += ns,
         }
     }
 }
@@ -99,21 +109,28 @@ impl Kernel for World {
         (tid == TID && !self.ended).then_some(self.switches)
     }
 
+    fn held_up(&mut self, _: ThreadRef, _: u64, _: u64) -> HeldUp {
+        self.held_up
+    }
+
     fn sample_soon(&mut self, _: ThreadRef) {}
 
     fn look(&mut self, _: ThreadRef, _: u32, _: u64) -> Looked {
         match (self.looks.pop(), self.doing) {
             (Some(look), _) => look,
-            (None, Doing::Blocked(place)) => Looked::Blocked(BlockedStack {
-                frames: Box::new([place]),
-                gap: None,
-                end: EndReason::Root,
-                context: SpanContext::default(),
-                call: Some(202),
-                copy: None,
-                #[cfg(feature = "oracle")]
-                cpu_clock_ns: self.cpu_ns,
-            }),
+            (None, Doing::Blocked(place) | Doing::Stopped(place)) => {
+                Looked::Blocked(BlockedStack {
+                    frames: Box::new([place]),
+                    gap: None,
+                    end: EndReason::Root,
+                    context: SpanContext::default(),
+                    call: Some(202),
+                    in_pause: false,
+                    copy: None,
+                    #[cfg(feature = "oracle")]
+                    cpu_clock_ns: self.cpu_ns,
+                })
+            }
             (None, _) => Looked::Running,
         }
     }
@@ -132,6 +149,9 @@ fn watching() -> WallSampler<World> {
     wall
 }
 
+/// What stands for a stop by the runtime, instead of a place.
+const STOP: u64 = 999;
+
 /// Who was charged: a place for waits (0 before the first is known), or `None` for delays.
 type Charges = Vec<(Option<u64>, u64)>;
 
@@ -143,6 +163,10 @@ fn charges(wall: &WallSampler<World>, place: &mut u64) -> Charges {
             Event::Waited { wall_ns, .. } => charges.push((Some(*place), wall_ns)),
             Event::Delayed { wall_ns, .. } | Event::Late { wall_ns, .. } => {
                 charges.push((None, wall_ns));
+            }
+            Event::HeldUp { wall_ns, state, .. } => {
+                assert_eq!(state, ThreadState::GcPause);
+                charges.push((Some(STOP), wall_ns));
             }
             Event::Blocked { stack, .. } => *place = stack.frames[0],
             Event::Ended { .. } => {}
@@ -184,6 +208,82 @@ fn waits_go_to_where_they_were() {
     check(&[(Robbed, 5 * MS)], &[(None, 5 * MS)]);
     // Too short to look into: it waits for a stack, and gets none.
     check(&[(Robbed, MS / 2)], &[(Some(0), MS / 2)]);
+}
+
+#[test]
+fn a_stop_by_the_runtime_is_neither_a_wait_nor_a_delay() {
+    use Doing::{Ready, Runs, Stopped};
+    const MS: u64 = 1_000_000;
+    // Stopped at its work, and found there.
+    check(&[(Runs, 3 * MS), (Stopped(1), 20 * MS)], &[(Some(STOP), 20 * MS)]);
+    // What came after it was a delay of work, though the processor was given up before.
+    check(
+        &[(Runs, 3 * MS), (Stopped(1), 20 * MS), (Ready, 8 * MS), (Runs, 3 * MS)],
+        &[(Some(STOP), 20 * MS), (None, 8 * MS)],
+    );
+    check(
+        &[(Stopped(1), 5 * MS), (Stopped(1), 5 * MS), (Runs, MS), (Stopped(1), 7 * MS)],
+        &[(Some(STOP), 5 * MS), (Some(STOP), 5 * MS), (Some(STOP), 7 * MS)],
+    );
+}
+
+/// Whoever waits through a stop is not stopped, and whoever comes out of a wait in one is, from
+/// then on.
+#[test]
+fn a_stop_after_a_wait_is_not_the_waits() {
+    const MS: u64 = 1_000_000;
+    let mut wall = watching();
+    let mut own = wall.threads.remove(&THREAD).expect("known");
+    for (doing, ns) in
+        [(Doing::Blocked(1), 30 * MS), (Doing::Stopped(1), 5 * MS), (Doing::Blocked(2), 10 * MS)]
+    {
+        wall.kernel.begin(doing);
+        wall.kernel.pass(ns);
+        wall.visit(THREAD, &mut own);
+    }
+    own.post_owed(&wall.inbox, THREAD);
+    let charges = charges(&wall, &mut 0);
+    assert_eq!(charges, [(Some(STOP), 5 * MS), (Some(1), 30 * MS), (Some(2), 10 * MS)]);
+}
+
+#[test]
+fn stops_are_taken_out_of_the_time_that_there_was() {
+    const MS: u64 = 1_000_000;
+    let mut wall = watching();
+    // More than the thread was off its processor: a reading that was a little ahead.
+    wall.kernel.pass(10 * MS);
+    wall.kernel.begin(Doing::Blocked(1));
+    wall.kernel.pass(4 * MS);
+    wall.kernel.held_up.ns = [3 * MS, 2 * MS];
+    wall.kernel.held_up.now = false;
+    let mut own = wall.threads.remove(&THREAD).expect("known");
+    wall.visit(THREAD, &mut own);
+    let mut found = vec![];
+    for event in events(&wall.inbox) {
+        match event {
+            Event::HeldUp { wall_ns, state, .. } => found.push((state, wall_ns)),
+            Event::Blocked { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(found, [(ThreadState::GcPause, 3 * MS), (ThreadState::Suspended, MS)]);
+    assert_eq!(own.owed_ns, 0);
+    // Sums that have gone back are the same as before.
+    wall.kernel.held_up.ns = [2 * MS, 2 * MS];
+    wall.kernel.begin(Doing::Stopped(1));
+    wall.kernel.pass(MS);
+    wall.visit(THREAD, &mut own);
+    assert_eq!(events(&wall.inbox).len(), 0);
+    wall.kernel.pass(MS);
+    wall.threads.insert(THREAD, own);
+    let now_ns = wall.kernel.now_ns;
+    let cpu_ns = wall.kernel.cpu_ns;
+    wall.remove(THREAD, now_ns, cpu_ns);
+    let found = events(&wall.inbox);
+    assert!(
+        matches!(found[0], Event::HeldUp { wall_ns: MS, state: ThreadState::GcPause, .. }),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -337,16 +437,21 @@ fn all_elapsed_time_is_charged_whatever_a_thread_does() {
     for _ in 0..300 {
         let mut wall = watching();
         let (start_ns, start_cpu_ns) = (wall.kernel.now_ns, wall.kernel.cpu_ns);
-        let (mut place, mut charged_ns) = (0, 0);
+        let (mut place, mut charged_ns, mut stopped_ns) = (0, 0, 0);
         let mut charge = |wall: &WallSampler<World>| {
-            charged_ns += charges(wall, &mut place).iter().map(|(_, ns)| ns).sum::<u64>();
+            for (place, ns) in charges(wall, &mut place) {
+                charged_ns += ns;
+                stopped_ns += if place == Some(STOP) { ns } else { 0 };
+            }
+            assert_eq!(stopped_ns, wall.kernel.held_up.ns[0], "stops: exactly");
             charged_ns
         };
         for _ in 0..100 {
-            let doing = match random.below(6) {
+            let doing = match random.below(7) {
                 0 | 1 => Doing::Runs,
                 2 => Doing::Ready,
                 3 => Doing::Robbed,
+                4 => Doing::Stopped(random.below(3)),
                 _ => Doing::Blocked(random.below(3)),
             };
             wall.kernel.begin(doing);

@@ -40,8 +40,8 @@ pub struct Decoded {
 }
 
 /// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
-/// time nothing is kept. Labels that are not ours are the program's; numbers become texts, without
-/// their units.
+/// time nor pauses nothing is kept. Labels that are not ours are the program's; numbers become
+/// texts, without their units.
 ///
 /// # Errors
 /// If the bytes are no such profile; the error says what is wrong.
@@ -69,6 +69,7 @@ struct Columns {
     count: Option<usize>,
     cpu: Option<(usize, u64)>,
     wall: Option<(usize, u64)>,
+    gc: Option<(usize, u64)>,
 }
 
 /// A sample's parts; kept for their memory.
@@ -264,6 +265,7 @@ impl<'a> Decoder<'a> {
             count: value(self.columns.count.map(|position| (position, 1)))?,
             cpu_ns: value(self.columns.cpu)?,
             wall_ns: value(self.columns.wall)?,
+            gc_ns: value(self.columns.gc)?,
         })
     }
 
@@ -364,6 +366,7 @@ fn columns(tables: &Tables<'_>) -> Result<Columns, DecodeError> {
             "cpu-samples" | "samples" => columns.count = columns.count.or(Some(position)),
             "cpu" => columns.cpu = columns.cpu.or(time),
             "wall" => columns.wall = columns.wall.or(time),
+            "gc" => columns.gc = columns.gc.or(time),
             _ => {}
         }
         types.push(format!("{kind}/{unit}"));

@@ -55,7 +55,7 @@ pub fn add_for(
             })
         })
         .collect();
-    let values = Values { count, cpu_ns: cpu_ms * MS, wall_ns: wall_ms * MS };
+    let values = Values { count, cpu_ns: cpu_ms * MS, wall_ns: wall_ms * MS, ..Values::default() };
     let key = SampleKey { stack: aggregate.stack(ids), thread, state, span, labels };
     assert_eq!(aggregate.add(&key, values), Added::Kept);
 }

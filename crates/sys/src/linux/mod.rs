@@ -8,6 +8,7 @@ pub mod memory;
 pub mod pages;
 pub mod proc;
 pub mod process_context;
+pub mod processors;
 pub mod stacks;
 pub mod stderr;
 pub mod thread;

@@ -1,0 +1,42 @@
+//! Places that time is charged to, and whose it is.
+
+use std::sync::Arc;
+
+use model::{EndReason, ThreadClass, ThreadState};
+use profile::{StackId, ThreadKey};
+use signal::context::SpanContext;
+
+/// A stack as it was walked, kept so that it can be interned again.
+#[derive(Clone, Debug)]
+pub(super) struct Walked {
+    pub(super) frames: Arc<[u64]>,
+    pub(super) gap: Option<usize>,
+    pub(super) end: EndReason,
+    /// Of its thread.
+    pub(super) class: ThreadClass,
+}
+
+/// A stack that time is charged to.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) walked: Walked,
+    /// Its id; `None` after the aggregate's tables were emptied.
+    pub(super) id: Option<StackId>,
+    pub(super) state: ThreadState,
+    /// Which request the thread worked for.
+    pub(super) context: SpanContext,
+}
+
+/// Who is charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Payer {
+    pub(super) thread: ThreadKey,
+    pub(super) context: SpanContext,
+}
+
+impl Payer {
+    /// A thread that worked for no request, as far as is known.
+    pub(super) fn only(thread: ThreadKey) -> Self {
+        Self { thread, context: SpanContext::default() }
+    }
+}
