@@ -14,9 +14,12 @@ use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
 use crate::product::{self, Product};
+use crate::{handler_cost, workspace};
 
-const USAGE: &str = "usage: cargo xtask bench [--rounds N] [spans|web]...";
+const USAGE: &str = "usage: cargo xtask bench [--rounds N] [spans|web|handler]...";
 const ROUNDS: usize = 5;
+/// The benchmark that needs no program; see `handler_cost`.
+const HANDLER: &str = "handler";
 /// Longer than any of the programs runs, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -120,6 +123,12 @@ const BENCHES: [Bench; 2] = [
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (names, rounds) = parse(arguments)?;
+    if names.contains(&HANDLER) {
+        handler_cost::run(&workspace::metadata()?.target_directory)?;
+    }
+    if names == [HANDLER] {
+        return Ok(());
+    }
     let rig = Rig::set_up()?;
     // The rig stands in cargo's target folder, wherever that is.
     let target = rig.root().parent().context("the rig stands nowhere")?;
@@ -137,6 +146,7 @@ fn parse(arguments: &[String]) -> Result<(Vec<&'static str>, usize)> {
     while let Some(argument) = rest.next() {
         match BENCHES.iter().find(|bench| bench.name == argument) {
             Some(bench) => names.push(bench.name),
+            None if argument == HANDLER => names.push(HANDLER),
             None if argument == "--rounds" => {
                 rounds = rest.next().context(USAGE)?.parse().context(USAGE)?;
                 ensure!(rounds > 0, "{USAGE}");
@@ -145,7 +155,7 @@ fn parse(arguments: &[String]) -> Result<(Vec<&'static str>, usize)> {
         }
     }
     if names.is_empty() {
-        names = BENCHES.iter().map(|bench| bench.name).collect();
+        names = BENCHES.iter().map(|bench| bench.name).chain([HANDLER]).collect();
     }
     Ok((names, rounds))
 }
@@ -242,7 +252,7 @@ mod tests {
         let parsed = |words: &[&str]| {
             parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
-        assert_eq!(parsed(&[]).unwrap(), (vec!["spans", "web"], ROUNDS));
+        assert_eq!(parsed(&[]).unwrap(), (vec!["spans", "web", "handler"], ROUNDS));
         assert_eq!(parsed(&["web", "--rounds", "3"]).unwrap(), (vec!["web"], 3));
         for wrong in [&["wbe"][..], &["--rounds"], &["--rounds", "0"], &["--rounds", "x"]] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");

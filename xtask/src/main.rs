@@ -5,6 +5,7 @@ mod bench;
 mod build;
 mod closure;
 mod demo;
+mod handler_cost;
 mod interleave;
 mod long;
 mod managed;
@@ -21,7 +22,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--rounds N] [spans|web]...
+  bench [--rounds N] [spans|web|handler]...
            what the profiler costs, as ratios of runs that alternate
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes

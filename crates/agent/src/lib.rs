@@ -10,6 +10,7 @@ mod otel;
 mod runtime;
 mod session;
 mod spans;
+mod unloading;
 
 use std::ffi::c_void;
 use std::panic::catch_unwind;

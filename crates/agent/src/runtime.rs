@@ -9,6 +9,7 @@ use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
 use crate::names;
+use crate::unloading::{Asked, Unloading};
 
 /// How long an unloading thread waits for a look-up that is under way. A look-up takes some ten
 /// microseconds; it could only take long if it waited for the unloading thread itself.
@@ -24,6 +25,7 @@ pub struct Clr {
     looking_up: Mutex<Assemblies>,
     /// Something was unloaded during a look-up, and is to be forgotten at the next.
     is_stale: AtomicBool,
+    unloading: Unloading,
 }
 
 impl Clr {
@@ -34,6 +36,7 @@ impl Clr {
             lines: AtomicBool::new(false),
             looking_up: Mutex::default(),
             is_stale: AtomicBool::new(false),
+            unloading: Unloading::default(),
         }
     }
 
@@ -68,8 +71,9 @@ impl Clr {
         }
     }
 
-    /// The same, for a module, which is forgotten.
+    /// The same, for a module, which is forgotten; later look-ups leave it alone.
     pub fn unloading(&self, module: ModuleId) {
+        self.unloading.begins(module);
         match self.wait_for_look_up() {
             Some(mut assemblies) => assemblies.forget(module),
             None => self.is_stale.store(true, Ordering::Release),
@@ -166,7 +170,15 @@ impl Runtime for Clr {
             assemblies.forget_all();
         }
         let (function, rejit) = self.info.function_at(address)?;
-        let (module, name) = names::of(&self.info, function, &mut assemblies);
+        let asked = Asked { info: &self.info, unloading: &self.unloading };
+        let (module, name) = names::of(asked, function, &mut assemblies);
+        if self.unloading.has(ModuleId(module.0)) {
+            // Its code is about to be another's: only this address, and only until the collector
+            // hears of the unloading.
+            let ranges = vec![(address, address.saturating_add(1))];
+            let (siblings, il) = (Vec::new(), Vec::new());
+            return Some((Code { module, start: address, ranges, siblings, il }, None));
+        }
         let code = self.code(address, function, rejit, module);
         Some((code, name))
     }

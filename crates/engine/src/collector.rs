@@ -72,6 +72,7 @@ pub struct Collector {
     /// Why files can't be written, if that was said: a service is not to say it each minute.
     complaint: Option<std::io::ErrorKind>,
     signal: Option<i32>,
+    /// Whether it was said that other code has it.
     signal_taken: bool,
     profiles: Arc<AtomicU64>,
     budget: Budget,
@@ -241,13 +242,14 @@ impl Collector {
         if taken {
             self.shared.count(Loss::SignalTaken);
         }
-        if taken && !std::mem::replace(&mut self.signal_taken, taken) {
+        // Once: who takes it and gives it back may do so every second.
+        if taken && !std::mem::replace(&mut self.signal_taken, true) {
             self.log.warn(
-                "other code has taken SIGPROF: no more stacks of running threads, whose time goes \
-                 to the last stack that was seen of them",
+                "other code has taken SIGPROF: until it is given back there are no stacks of \
+                 running threads, whose time goes to those that are seen before and after. How \
+                 often it was found taken is in each profile, as signal_taken",
             );
         }
-        self.signal_taken = taken;
     }
 
     /// Has all wall time charged up to now.

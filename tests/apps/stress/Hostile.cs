@@ -91,7 +91,7 @@ sealed unsafe class Hostile
         var copies = new string[Copies];
         for (var i = 0; i < Copies; i++)
         {
-            copies[i] = $"{path}.{Environment.CurrentManagedThreadId}.{i}";
+            copies[i] = $"{path}.{Environment.ProcessId}.{Environment.CurrentManagedThreadId}.{i}";
             File.Copy(path, copies[i], overwrite: true);
         }
         while (pulse.Continues)

@@ -116,7 +116,12 @@ fn everything_at_once() -> Result<()> {
         let expected = run.report.process_cpu_ns.saturating_sub(run.report.own_cpu_ns);
         checks.within("CPU of the process", run.view.total().cpu_ns, expected, 0.01);
         checks.roots(0.99);
-        // The thieves took the signal, and gave it back: there are samples to the end.
+        // The thieves took the signal, which is told, once in words, and gave it back: there are
+        // samples to the end.
+        let taken = run.report.losses.get(Loss::SignalTaken);
+        checks.that(taken > 0, "nobody saw that the signal was taken");
+        let said = run.outcome.stderr.matches("has taken SIGPROF").count();
+        checks.that(said == 1, format!("it was said {said} times that the signal was taken"));
         let last = run.profiles.iter().rev().find_map(|(_, profile)| profile.report.as_ref());
         let samples = last.map_or(0, |report| report.cpu_samples);
         checks.that(samples > 0, "no samples in the last profile");

@@ -1,0 +1,91 @@
+//! `cargo xtask bench handler`: what a walk costs in the signal handler, by how deep the stack is.
+//! In instructions, which callgrind counts and no other program's work changes; the nanoseconds
+//! beside them are those of this machine at this moment.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::product::cargo;
+
+const FRAMES: [u32; 5] = [10, 40, 100, 500, 1000];
+const KINDS: [(&str, &str); 2] =
+    [("managed", "frame pointers, among 3,000 methods"), ("native", "among 400,000 rows")];
+/// Walks under callgrind, where each is like the other.
+const COUNTED: u32 = 20;
+/// Walks whose time is taken.
+const TIMED: u32 = 2_000;
+
+/// Measures and prints a table.
+pub fn run(target: &Path) -> Result<()> {
+    cargo(&["build", "--release", "--package", "signal", "--example", "walk_cost"])?;
+    let program = target.join("release/examples/walk_cost");
+    let counts = target.join("bench/handler.callgrind");
+    fs::create_dir_all(target.join("bench"))?;
+    println!("\nA walk in the handler ({COUNTED} counted, {TIMED} timed):\n");
+    println!("| frames | stack | instructions | a frame | ns |\n|---|---|---|---|---|");
+    for (kind, what) in KINDS {
+        for frames in FRAMES {
+            let ns = nanos(&program, kind, frames)?;
+            let Some(instructions) = instructions(&program, kind, frames, &counts)? else {
+                println!("| {frames} | {kind}: {what} | not counted | | {ns} |");
+                continue;
+            };
+            let each = instructions / u64::from(frames);
+            println!("| {frames} | {kind}: {what} | {instructions} | {each} | {ns} |");
+        }
+    }
+    Ok(())
+}
+
+fn nanos(program: &Path, kind: &str, frames: u32) -> Result<u64> {
+    let arguments = [kind, &frames.to_string(), &TIMED.to_string()];
+    let output = Command::new(program).args(arguments).output().context("walk_cost")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "walk_cost failed: {errors}");
+    String::from_utf8_lossy(&output.stdout).trim().parse().context("walk_cost")
+}
+
+/// Instructions of one walk; `None`, loudly, if there is no valgrind.
+fn instructions(program: &Path, kind: &str, frames: u32, out: &Path) -> Result<Option<u64>> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--toggle-collect=*measured*"]);
+    command.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    command.args([kind, &frames.to_string(), &COUNTED.to_string()]);
+    match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("SKIPPED: there is no valgrind to count instructions (apt-get install)");
+            Ok(None)
+        }
+        Err(error) => Err(error).context("valgrind"),
+        Ok(output) => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "valgrind: {errors}");
+            let text = fs::read_to_string(out).with_context(|| format!("{}", out.display()))?;
+            let all = total(&text).with_context(|| format!("no total in {}", out.display()))?;
+            ensure!(all > 0, "callgrind counted nothing: is `measured` gone?");
+            Ok(Some(all / u64::from(COUNTED)))
+        }
+    }
+}
+
+/// The sum of a callgrind file.
+fn total(text: &str) -> Option<u64> {
+    let line = |name| text.lines().find_map(|line| line.strip_prefix(name));
+    line("totals: ").or(line("summary: "))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::total;
+
+    #[test]
+    fn the_sum_of_a_file() {
+        assert_eq!(total("version: 1\nevents: Ir\nfn=x\n1 2\ntotals: 123\n"), Some(123));
+        assert_eq!(total("summary: 7\n"), Some(7));
+        assert_eq!(total("nothing"), None);
+    }
+}
