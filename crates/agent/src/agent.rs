@@ -112,12 +112,18 @@ impl Events for Agent {
     }
 
     fn suspending(&self, reason: SuspendReason) {
+        if let Some(clr) = self.session.clr() {
+            clr.suspending(reason);
+        }
         if let Some(pauses) = self.pauses() {
             pauses.suspending(pause_reason(reason));
         }
     }
 
     fn resuming(&self) {
+        if let Some(clr) = self.session.clr() {
+            clr.resuming();
+        }
         if let Some(pauses) = self.pauses() {
             pauses.resuming();
         }
@@ -170,7 +176,7 @@ impl Agent {
 
 fn pause_reason(reason: SuspendReason) -> PauseReason {
     match reason {
-        SuspendReason::Other => PauseReason::Other,
+        SuspendReason::Other | SuspendReason::Unloading => PauseReason::Other,
         SuspendReason::Gc => PauseReason::Gc,
         SuspendReason::GcPreparation => PauseReason::GcPreparation,
         SuspendReason::ReJit => PauseReason::ReJit,

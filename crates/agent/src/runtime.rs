@@ -4,16 +4,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId};
+use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId, SuspendReason};
 use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
 use crate::names;
-use crate::unloading::{Asked, Unloading};
+use crate::unloading::{Asked, NoAsking, Unloading};
 
 /// How long an unloading thread waits for a look-up that is under way. A look-up takes some ten
-/// microseconds; it could only take long if it waited for the unloading thread itself.
-const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(50);
+/// microseconds, or as long as the collector has to wait for a processor; it could only take longer
+/// if it waited for the unloading thread itself.
+const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Between two looks at whether an unloading is over.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The runtime.
 pub struct Clr {
@@ -26,6 +29,7 @@ pub struct Clr {
     /// Something was unloaded during a look-up, and is to be forgotten at the next.
     is_stale: AtomicBool,
     unloading: Unloading,
+    no_asking: NoAsking,
 }
 
 impl Clr {
@@ -37,6 +41,7 @@ impl Clr {
             looking_up: Mutex::default(),
             is_stale: AtomicBool::new(false),
             unloading: Unloading::default(),
+            no_asking: NoAsking::default(),
         }
     }
 
@@ -74,9 +79,34 @@ impl Clr {
     /// The same, for a module, which is forgotten; later look-ups leave it alone.
     pub fn unloading(&self, module: ModuleId) {
         self.unloading.begins(module);
+        // Before the wait: a look-up that begins after it sees this.
+        self.no_asking.begins();
         match self.wait_for_look_up() {
             Some(mut assemblies) => assemblies.forget(module),
             None => self.is_stale.store(true, Ordering::Release),
+        }
+    }
+
+    /// All threads are about to be stopped.
+    pub fn suspending(&self, reason: SuspendReason) {
+        self.no_asking.suspending(reason);
+    }
+
+    /// They are about to go on.
+    pub fn resuming(&self) {
+        self.no_asking.resuming();
+    }
+
+    /// Takes the lock for a look-up, when nothing is being unloaded.
+    fn begin_look_up(&self) -> MutexGuard<'_, Assemblies> {
+        loop {
+            let assemblies = self.looking_up.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.no_asking.is_over() {
+                return assemblies;
+            }
+            // Samples wait in the ring meanwhile.
+            drop(assemblies);
+            std::thread::sleep(ASK_AGAIN);
         }
     }
 
@@ -165,7 +195,7 @@ impl Clr {
 
 impl Runtime for Clr {
     fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)> {
-        let mut assemblies = self.looking_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut assemblies = self.begin_look_up();
         if self.is_stale.swap(false, Ordering::AcqRel) {
             assemblies.forget_all();
         }

@@ -2,15 +2,61 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use clr::{Import, Info, ModuleId};
+use clr::{Import, Info, ModuleId, SuspendReason};
+use sys::clock;
 
 /// How long a module counts as unloading after the runtime has begun with it. Its memory may be
 /// another's soon after.
 const UNLOADING: Duration = Duration::from_millis(100);
+/// How long the runtime may take from that to the end of the module's code, in nanoseconds.
+const NO_ASKING_NS_MAX: u64 = 500_000_000;
 /// Modules that unload at the same time; with more, those that began first are forgotten.
 const UNLOADING_MAX: usize = 1024;
+
+/// When the runtime must not be asked what lies at an address: it goes through the code of modules
+/// that it has freed already. The time begins as it says that it unloads a module, and ends with
+/// the stop of all threads in which it takes the code out. (`LoaderAllocator::GCLoaderAllocators`;
+/// seen on .NET 8, where `GetFunctionFromIP3` faulted in between.)
+#[derive(Debug, Default)]
+pub struct NoAsking {
+    /// On the monotonic clock, in nanoseconds; 0 if it may be asked.
+    since_ns: AtomicU64,
+    /// Whether all threads are stopped for it.
+    is_stopped: AtomicBool,
+}
+
+impl NoAsking {
+    /// A module begins to be unloaded.
+    pub fn begins(&self) {
+        self.since_ns.store(clock::monotonic_ns(), Ordering::SeqCst);
+    }
+
+    /// All threads are about to be stopped.
+    pub fn suspending(&self, reason: SuspendReason) {
+        if reason == SuspendReason::Unloading {
+            self.is_stopped.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// They are about to go on.
+    pub fn resuming(&self) {
+        if self.is_stopped.swap(false, Ordering::SeqCst) {
+            self.since_ns.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it may be asked now. If the stop is never told of, as without
+    /// `CORPROF_GC_ENABLED`, it may after a time in which no unloading was seen to be under way.
+    pub fn is_over(&self) -> bool {
+        match self.since_ns.load(Ordering::SeqCst) {
+            0 => true,
+            since_ns => clock::monotonic_ns().saturating_sub(since_ns) > NO_ASKING_NS_MAX,
+        }
+    }
+}
 
 /// The modules that are being unloaded. The runtime frees a collectible module before it takes out
 /// its code: meanwhile it still finds methods there, whose module is no more
@@ -58,6 +104,27 @@ impl Asked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_asked_until_the_code_is_out() {
+        let no_asking = NoAsking::default();
+        assert!(no_asking.is_over());
+        no_asking.begins();
+        for reason in [SuspendReason::Gc, SuspendReason::Other] {
+            no_asking.suspending(reason);
+            no_asking.resuming();
+            assert!(!no_asking.is_over(), "{reason:?}");
+        }
+        no_asking.suspending(SuspendReason::Unloading);
+        assert!(!no_asking.is_over());
+        no_asking.resuming();
+        assert!(no_asking.is_over());
+        // Nobody tells of the stop.
+        no_asking.begins();
+        let since_ns = clock::monotonic_ns() - NO_ASKING_NS_MAX - 1;
+        no_asking.since_ns.store(since_ns, Ordering::SeqCst);
+        assert!(no_asking.is_over());
+    }
 
     #[test]
     fn modules_unload_for_a_while() {

@@ -7,6 +7,8 @@ pub enum SuspendReason {
     Other,
     /// A garbage collection.
     Gc,
+    /// Code is taken out that was unloaded: the old word for it is the shutdown of an AppDomain.
+    Unloading,
     /// The runtime ends.
     Shutdown,
     /// A debugger in the process.
@@ -25,6 +27,7 @@ impl SuspendReason {
     pub fn of_number(number: i32) -> Self {
         match number {
             1 => Self::Gc,
+            2 => Self::Unloading,
             4 => Self::Shutdown,
             6 => Self::Debugger,
             7 => Self::GcPreparation,
