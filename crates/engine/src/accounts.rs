@@ -347,7 +347,7 @@ impl Accounts {
         let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
         let mut state = self.waits.state(stack.call, walked.frames.iter().map(wait));
         let is_managed = class == ThreadClass::Managed;
-        if is_managed && matches!(state, ThreadState::Lock | ThreadState::Waiting) {
+        if is_managed {
             let in_runtime =
                 |frame: &&u64| symbolizer.named(**frame, aggregate).wait == Some(Wait::InRuntime);
             if let Some(place) = walked.frames.iter().find(in_runtime) {

@@ -14,6 +14,7 @@ use sys::memory::StackWindow;
 use sys::proc::Blocked;
 
 use crate::event::BlockedStack;
+use crate::gc_waits::InPause;
 
 /// What was found.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl BlockedReader {
             context,
             call,
             // Who asks knows.
-            in_pause: false,
+            in_pause: InPause::default(),
             copy,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: cpu_ns,

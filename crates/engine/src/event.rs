@@ -9,6 +9,7 @@ use signal::record::ThreadRef;
 use signal::sample::StackCopy;
 use sys::clock::monotonic_ns;
 
+use crate::gc_waits::InPause;
 use crate::runtime::ModuleKey;
 
 /// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
@@ -34,8 +35,8 @@ pub struct BlockedStack {
     pub context: SpanContext,
     /// The system call that it is blocked in, by the kernel's number.
     pub call: Option<u32>,
-    /// Whether all managed threads were stopped.
-    pub in_pause: bool,
+    /// Whether all managed threads were stopped, and how often they are.
+    pub in_pause: InPause,
     /// The top of the stack's memory, if frames had to be guessed.
     pub copy: Option<Box<StackCopy>>,
     /// The thread's CPU clock while it was read, in nanoseconds.
@@ -257,7 +258,7 @@ mod tests {
             end: EndReason::Root,
             context: SpanContext::default(),
             call: None,
-            in_pause: false,
+            in_pause: InPause::default(),
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,

@@ -12,12 +12,19 @@ use rustc_hash::FxHashMap;
 
 /// Places at which the runtime's code waits; it has a dozen.
 const PLACES_MAX: usize = 1000;
-/// Before this many threads were found at a place, nobody knows what it is.
-const FOUND_MIN: u32 = 2;
-/// A place is the collector's if so many times as many threads were found there in pauses as
-/// outside of them. Pauses are a part of the time, mostly a small one; and those that wait for the
-/// collector are woken after a pause, on a busy machine some time after.
-const TIMES: u32 = 3;
+/// How many times as often as chance has it threads must have been found at a place in pauses, and
+/// not outside of them, if it is the collector's. It is not never outside: those that wait there
+/// begin to before a pause, and on a busy machine wake some time after it.
+const TIMES: u64 = 5;
+
+/// What is known of pauses where a thread was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InPause {
+    /// Whether it was in one.
+    pub now: bool,
+    /// The part of the time so far that pauses took, in percent.
+    pub percent: u8,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
@@ -26,8 +33,14 @@ struct Found {
 }
 
 impl Found {
-    fn is_collectors(self) -> bool {
-        self.in_pauses >= FOUND_MIN && self.in_pauses >= self.outside.saturating_mul(TIMES)
+    /// Whether the two numbers are not those of a place where threads are found at all times. As if
+    /// one had been found there half outside: so that one or two are not enough where pauses are a
+    /// large part of the time.
+    fn is_collectors(self, percent: u8) -> bool {
+        let paused = u64::from(percent).clamp(1, 99);
+        let running = 100_u64.saturating_sub(paused);
+        let [in_pauses, outside] = [self.in_pauses, self.outside].map(|n| 2 * u64::from(n));
+        in_pauses * running >= TIMES * paused * (outside + 1)
     }
 }
 
@@ -41,18 +54,18 @@ pub struct GcWaits {
 impl GcWaits {
     /// What a thread waits for that was found at that place, and seemed to wait for `state`.
     #[must_use]
-    pub fn state(&mut self, place: u64, in_pause: bool, state: ThreadState) -> ThreadState {
+    pub fn state(&mut self, place: u64, pause: InPause, state: ThreadState) -> ThreadState {
         if self.places.len() >= PLACES_MAX && !self.places.contains_key(&place) {
             return state;
         }
         let found = self.places.entry(place).or_default();
-        let count = if in_pause { &mut found.in_pauses } else { &mut found.outside };
+        let count = if pause.now { &mut found.in_pauses } else { &mut found.outside };
         *count = count.saturating_add(1);
         match state {
-            _ if !found.is_collectors() => state,
-            _ if in_pause => ThreadState::GcPause,
-            // It has not been woken yet.
-            ThreadState::Lock => ThreadState::Waiting,
+            ThreadState::Lock | ThreadState::Waiting if found.is_collectors(pause.percent) => {
+                // Outside, it has not been woken yet, or is the one that asks for a collection.
+                if pause.now { ThreadState::GcPause } else { ThreadState::Waiting }
+            }
             other => other,
         }
     }
@@ -61,26 +74,42 @@ impl GcWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ThreadState::{GcPause, Lock, Waiting};
+    use ThreadState::{GcPause, Lock, Sleeping, Waiting};
+
+    const IN: InPause = InPause { now: true, percent: 10 };
+    const OUTSIDE: InPause = InPause { now: false, percent: 10 };
 
     #[test]
-    fn a_place_is_the_collectors_if_threads_are_there_in_pauses_only() {
+    fn a_place_is_the_collectors_if_threads_are_there_mostly_in_pauses() {
         let mut waits = GcWaits::default();
-        // One alone says nothing.
-        assert_eq!(waits.state(1, true, Lock), Lock);
-        assert_eq!(waits.state(1, true, Lock), GcPause);
-        assert_eq!(waits.state(1, false, Lock), Lock);
-        for _ in 0..20 {
-            let _ = waits.state(1, true, Lock);
+        assert_eq!(waits.state(1, IN, Lock), GcPause);
+        assert_eq!(waits.state(1, OUTSIDE, Lock), Waiting);
+        assert_eq!(waits.state(1, IN, Waiting), GcPause);
+        // Where threads wait for locks they are found at all times, and sleep, too.
+        for n in 0..100 {
+            let sleeps = waits.state(2, OUTSIDE, Sleeping);
+            assert_eq!((sleeps, waits.state(2, OUTSIDE, Lock)), (Sleeping, Lock));
+            if n % 5 == 4 {
+                assert_eq!(waits.state(2, IN, Lock), Lock);
+            }
         }
-        assert_eq!(waits.state(1, true, Waiting), GcPause);
-        assert_eq!(waits.state(1, false, Lock), Waiting);
-        // Where threads wait for locks they are found at all times.
-        for _ in 0..9 {
-            assert_eq!(waits.state(2, false, Lock), Lock);
-        }
+    }
+
+    #[test]
+    fn where_pauses_take_half_of_the_time_it_takes_more_to_know() {
+        let mut waits = GcWaits::default();
+        let [inside, outside] = [true, false].map(|now| InPause { now, percent: 50 });
+        assert_eq!(waits.state(1, inside, Lock), Lock);
+        assert_eq!(waits.state(1, inside, Lock), Lock);
+        assert_eq!(waits.state(1, inside, Lock), GcPause);
+        assert_eq!(waits.state(1, outside, Lock), Lock);
         for _ in 0..20 {
-            assert_eq!(waits.state(2, true, Lock), Lock);
+            let _ = waits.state(1, inside, Lock);
+        }
+        assert_eq!(waits.state(1, inside, Lock), GcPause);
+        for _ in 0..20 {
+            let _ = waits.state(2, outside, Lock);
+            assert_eq!(waits.state(2, inside, Lock), Lock);
         }
     }
 
@@ -88,10 +117,10 @@ mod tests {
     fn there_is_a_bound() {
         let mut waits = GcWaits::default();
         for place in 0..2 * PLACES_MAX as u64 {
-            let _ = waits.state(place, true, Lock);
+            let _ = waits.state(place, IN, Lock);
         }
         assert_eq!(waits.places.len(), PLACES_MAX);
-        assert_eq!(waits.state(5, true, Lock), GcPause);
-        assert_eq!(waits.state(PLACES_MAX as u64 + 5, true, Lock), Lock);
+        assert_eq!(waits.state(5, IN, Lock), GcPause);
+        assert_eq!(waits.state(PLACES_MAX as u64 + 5, IN, Lock), Lock);
     }
 }

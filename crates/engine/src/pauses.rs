@@ -26,6 +26,7 @@ mod counter;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use self::counter::Counter;
+use crate::gc_waits::InPause;
 use profile::SelfReport;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
@@ -121,8 +122,8 @@ pub struct HeldUp {
     pub times: u64,
     /// Whether it is just now.
     pub now: bool,
-    /// Whether all managed threads are.
-    pub all: bool,
+    /// Whether all managed threads are, and how often.
+    pub all: InPause,
 }
 
 impl HeldUp {
@@ -186,6 +187,10 @@ pub struct Pauses {
     /// By the index of a thread's record.
     stops: &'static [Stop],
     world: [Counter; CAUSES],
+    /// When profiling began.
+    begin_ns: AtomicU64,
+    /// What the world's counters were at then.
+    before_ns: AtomicU64,
     /// When the stop began.
     since_ns: AtomicU64,
     reason: AtomicU8,
@@ -226,6 +231,8 @@ impl Pauses {
             shared,
             stops,
             world: [const { Counter::new() }; CAUSES],
+            begin_ns: AtomicU64::new(0),
+            before_ns: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
             reason: AtomicU8::new(PauseReason::Other as u8),
             releasing_ns: AtomicU64::new(0),
@@ -245,7 +252,10 @@ impl Pauses {
 
     /// What was told so far is of no period: nobody profiled.
     pub fn begin(&self) {
-        drop(self.take(&mut SelfReport::default(), true));
+        let now_ns = clock::monotonic_ns();
+        drop(self.take_at(&mut SelfReport::default(), true, now_ns));
+        self.begin_ns.store(now_ns, Ordering::Relaxed);
+        self.before_ns.store(sum(self.world_at(now_ns)), Ordering::Relaxed);
     }
 
     /// The runtime tells no more, perhaps in the middle of a stop.
@@ -430,7 +440,7 @@ impl Pauses {
     /// How a thread was held up until now. `cpu_ns` is its CPU clock.
     #[must_use]
     pub fn held_up(&self, thread: ThreadRef, now_ns: u64, cpu_ns: u64) -> HeldUp {
-        let all = self.is_stopped();
+        let all = self.in_pause(now_ns);
         let never = HeldUp { all, ..HeldUp::default() };
         let Some(stop) = self.stops.get(thread.index as usize) else { return never };
         if stop.generation.load(Ordering::Acquire) != thread.generation {
@@ -451,6 +461,14 @@ impl Pauses {
             *sum = sum.saturating_sub(cpu_ns.saturating_sub(since_ns));
         }
         HeldUp { ns, times: stop.times.load(Ordering::Relaxed).into(), now, all }
+    }
+
+    fn in_pause(&self, now_ns: u64) -> InPause {
+        let sum_ns = sum(self.world_at(now_ns));
+        let paused_ns = sum_ns.saturating_sub(self.before_ns.load(Ordering::Relaxed));
+        let all_ns = now_ns.saturating_sub(self.begin_ns.load(Ordering::Relaxed));
+        let percent = paused_ns.saturating_mul(100).checked_div(all_ns).unwrap_or(0);
+        InPause { now: self.is_stopped(), percent: u8::try_from(percent.min(100)).unwrap_or(100) }
     }
 
     /// Whether managed threads are stopped.
@@ -560,6 +578,10 @@ fn kind_of(reason: u8) -> usize {
         SHUTDOWN => KIND_SHUTDOWN,
         _ => KIND_OTHER,
     }
+}
+
+fn sum(counters: [u64; CAUSES]) -> u64 {
+    counters.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Which of the world's counters a reason belongs to.

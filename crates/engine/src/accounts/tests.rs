@@ -10,6 +10,7 @@ use super::*;
 use testing::Random;
 
 use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
+use crate::gc_waits::InPause;
 use crate::publish::Publisher;
 use crate::runtime::{IlStep, ModuleKey};
 
@@ -71,7 +72,7 @@ impl Books {
             end: EndReason::Root,
             context,
             call: Some(230),
-            in_pause: false,
+            in_pause: InPause::default(),
             copy: None,
             #[cfg(feature = "oracle")]
             cpu_clock_ns: 0,

@@ -245,6 +245,16 @@ fn what_was_before_a_start_or_after_an_end_is_nobodys() {
 }
 
 #[test]
+fn the_part_of_the_time_that_is_paused_is_known() {
+    let mut runtime = Runtime::new();
+    runtime.pauses.begin_ns.store(START, Ordering::Relaxed);
+    runtime.pass(60).suspending(PauseReason::Gc, A).pass(20);
+    assert_eq!(runtime.pauses.in_pause(runtime.now_ns), InPause { now: true, percent: 25 });
+    runtime.resuming(0).resumed(A).pass(20);
+    assert_eq!(runtime.pauses.in_pause(runtime.now_ns), InPause { now: false, percent: 20 });
+}
+
+#[test]
 fn every_reason_has_its_frames() {
     let mut runtime = Runtime::new();
     for (reason, frames) in [

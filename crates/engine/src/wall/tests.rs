@@ -5,6 +5,7 @@ use crate::event::BlockedStack;
 use testing::Random;
 
 use crate::fake::{events, lost, shared, thread};
+use crate::gc_waits::InPause;
 use crate::watched::tests::write;
 use model::EndReason;
 use signal::context::SpanContext;
@@ -125,7 +126,7 @@ impl Kernel for World {
                     end: EndReason::Root,
                     context: SpanContext::default(),
                     call: Some(202),
-                    in_pause: false,
+                    in_pause: InPause::default(),
                     copy: None,
                     #[cfg(feature = "oracle")]
                     cpu_clock_ns: self.cpu_ns,
