@@ -154,7 +154,8 @@ impl Accounts {
         self.ends.add(walked.end, 1);
         let id = self.intern(&walked);
         let context = sample.context;
-        let place = Place { walked, id: Some(id), state: ThreadState::Running, context };
+        let state = ThreadState::Running;
+        let place = Place { walked, id: Some(id), state, in_runtime: None, context };
         let values =
             Values { count: 1, cpu_ns: sample.cpu_ns, wall_ns: sample.cpu_ns, ..Values::default() };
         self.sampled_cpu_ns = self.sampled_cpu_ns.saturating_add(sample.cpu_ns);
@@ -253,6 +254,12 @@ impl Accounts {
             }
             Event::Ended { thread } => self.ended(thread),
             Event::Blocked { thread, stack } => self.blocked(thread, stack),
+            Event::Outlasted { thread } => {
+                let account = self.threads.get_mut(&thread);
+                if let Some(place) = account.and_then(|account| account.blocked.as_mut()) {
+                    place.outlasted(&mut self.gc_waits);
+                }
+            }
             Event::Waited { thread, wall_ns } => self.charge_blocked(thread, wall_ns),
             Event::WaitedUnseen { thread, wall_ns, context } => {
                 self.waited_unseen(thread, wall_ns, context);
@@ -346,17 +353,17 @@ impl Accounts {
         let (symbolizer, aggregate) = (&mut self.symbolizer, &mut self.aggregate);
         let wait = |frame: &u64| (*frame, symbolizer.named(*frame, aggregate).wait);
         let mut state = self.waits.state(stack.call, walked.frames.iter().map(wait));
-        let is_managed = class == ThreadClass::Managed;
-        if is_managed {
-            let in_runtime =
-                |frame: &&u64| symbolizer.named(**frame, aggregate).wait == Some(Wait::InRuntime);
-            if let Some(place) = walked.frames.iter().find(in_runtime) {
-                state = self.gc_waits.state(*place, stack.in_pause, state);
-            }
+        let mut in_runtime = None;
+        if class == ThreadClass::Managed {
+            let is = |at: &&u64| symbolizer.named(**at, aggregate).wait == Some(Wait::InRuntime);
+            in_runtime = walked.frames.iter().find(is).map(|at| (*at, state));
+        }
+        if let Some((at, seemed)) = in_runtime {
+            state = self.gc_waits.state(at, stack.in_pause, seemed);
         }
         let id = Some(self.intern(&walked));
         let Some(mut account) = self.threads.remove(&thread) else { return };
-        let place = Place { walked, id, state, context: stack.context };
+        let place = Place { walked, id, state, in_runtime, context: stack.context };
         account.blocked = Some(place);
         self.settle_late(&mut account);
         self.threads.insert(thread, account);

@@ -95,6 +95,12 @@ pub enum Event {
         /// Where.
         stack: BlockedStack,
     },
+    /// A thread that was found blocked in a pause has waited on for long after it: it does not wait
+    /// for its end.
+    Outlasted {
+        /// Which.
+        thread: ThreadRef,
+    },
     /// A thread waited so long at the stack it was last found blocked at.
     Waited {
         /// Which.

@@ -40,7 +40,7 @@ impl Found {
         let paused = u64::from(percent).clamp(1, 99);
         let running = 100_u64.saturating_sub(paused);
         let [in_pauses, outside] = [self.in_pauses, self.outside].map(|n| 2 * u64::from(n));
-        in_pauses * running >= TIMES * paused * (outside + 1)
+        in_pauses > outside && in_pauses * running >= TIMES * paused * (outside + 1)
     }
 }
 
@@ -52,6 +52,14 @@ pub struct GcWaits {
 }
 
 impl GcWaits {
+    /// A thread that was found at that place in a pause has stood there for long after it.
+    pub fn outlasted(&mut self, place: u64) {
+        if let Some(found) = self.places.get_mut(&place) {
+            found.in_pauses = found.in_pauses.saturating_sub(1);
+            found.outside = found.outside.saturating_add(1);
+        }
+    }
+
     /// What a thread waits for that was found at that place, and seemed to wait for `state`.
     #[must_use]
     pub fn state(&mut self, place: u64, pause: InPause, state: ThreadState) -> ThreadState {
@@ -83,8 +91,13 @@ mod tests {
     fn a_place_is_the_collectors_if_threads_are_there_mostly_in_pauses() {
         let mut waits = GcWaits::default();
         assert_eq!(waits.state(1, IN, Lock), GcPause);
-        assert_eq!(waits.state(1, OUTSIDE, Lock), Waiting);
+        assert_eq!(waits.state(1, OUTSIDE, Lock), Lock);
         assert_eq!(waits.state(1, IN, Waiting), GcPause);
+        assert_eq!(waits.state(1, IN, Lock), GcPause);
+        assert_eq!(waits.state(1, OUTSIDE, Lock), Lock);
+        let _ = waits.state(1, IN, Lock);
+        let _ = waits.state(1, IN, Lock);
+        assert_eq!(waits.state(1, OUTSIDE, Lock), Waiting);
         // Where threads wait for locks they are found at all times, and sleep, too.
         for n in 0..100 {
             let sleeps = waits.state(2, OUTSIDE, Sleeping);
@@ -111,6 +124,14 @@ mod tests {
             let _ = waits.state(2, outside, Lock);
             assert_eq!(waits.state(2, inside, Lock), Lock);
         }
+    }
+
+    #[test]
+    fn a_wait_that_outlasts_a_pause_was_none_of_the_collectors() {
+        let mut waits = GcWaits::default();
+        assert_eq!(waits.state(1, IN, Waiting), GcPause);
+        waits.outlasted(1);
+        assert_eq!(waits.state(1, IN, Lock), Lock);
     }
 
     #[test]

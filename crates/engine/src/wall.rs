@@ -47,6 +47,10 @@ use crate::watched::{Shares, Watched};
 
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
+/// A thread that stands so long at a place where it was found in a pause, in nanoseconds, and now
+/// there is none, waits for something else. What waits for the end of the pause is woken by it, and
+/// on a busy machine runs some time after.
+const OUTLASTED_NS: u64 = 250_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
 const MOVES_MAX: u32 = 3;
 
@@ -117,6 +121,8 @@ struct WallThread {
     held_up: HeldUp,
     /// When it was found blocked where it is now; `None` if it ran at the last visit.
     blocked_since_ns: Option<u64>,
+    /// Whether that was in a pause, and nobody has said that it waits for something else.
+    found_in_pause: bool,
     /// Whether the collector knows a stack that it was blocked at.
     has_stack: bool,
     /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet
@@ -204,6 +210,7 @@ impl<K: Kernel> WallSampler<K> {
             delays: Delays::new(stat, self.kernel.voluntary_switches(tid)),
             held_up: HeldUp::default(),
             blocked_since_ns: None,
+            found_in_pause: false,
             has_stack: false,
             owed_ns: 0,
             moves: 0,
@@ -341,7 +348,15 @@ impl<K: Kernel> WallSampler<K> {
             wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
             wall.time_ns = now_ns;
             let tick_ns = self.beat.tick_ns;
-            let distance_ns = now_ns.saturating_sub(since_ns) / WALL_BACKOFF_DIVISOR;
+            let stood_ns = now_ns.saturating_sub(since_ns);
+            if wall.found_in_pause
+                && stood_ns > OUTLASTED_NS
+                && !self.kernel.held_up(thread, now_ns, cpu_ns).all.now
+            {
+                wall.found_in_pause = false;
+                self.inbox.post(Event::Outlasted { thread });
+            }
+            let distance_ns = stood_ns / WALL_BACKOFF_DIVISOR;
             let distance_ns = distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns));
             return now_ns.saturating_add(distance_ns);
         }
@@ -495,6 +510,7 @@ impl<K: Kernel> WallSampler<K> {
             wall.post_owed(&self.inbox, thread);
         }
         wall.place_context = stack.context;
+        wall.found_in_pause = stack.in_pause.now;
         self.inbox.post(Event::Blocked { thread, stack });
         // The second opinion can only be had on the thread itself.
         #[cfg(feature = "oracle")]

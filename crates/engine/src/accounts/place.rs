@@ -6,6 +6,8 @@ use model::{EndReason, ThreadClass, ThreadState};
 use profile::{StackId, ThreadKey};
 use signal::context::SpanContext;
 
+use crate::gc_waits::GcWaits;
+
 /// A stack as it was walked, kept so that it can be interned again.
 #[derive(Clone, Debug)]
 pub(super) struct Walked {
@@ -23,8 +25,20 @@ pub(super) struct Place {
     /// Its id; `None` after the aggregate's tables were emptied.
     pub(super) id: Option<StackId>,
     pub(super) state: ThreadState,
+    /// Where in the runtime's code a managed thread waits there, and for what it seemed to.
+    pub(super) in_runtime: Option<(u64, ThreadState)>,
     /// Which request the thread worked for.
     pub(super) context: SpanContext,
+}
+
+impl Place {
+    /// The thread waits there for something else than the end of a pause.
+    pub(super) fn outlasted(&mut self, waits: &mut GcWaits) {
+        if let Some((place, seemed)) = self.in_runtime {
+            waits.outlasted(place);
+            self.state = seemed;
+        }
+    }
 }
 
 /// Who is charged.

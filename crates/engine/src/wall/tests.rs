@@ -248,6 +248,28 @@ fn a_stop_after_a_wait_is_not_the_waits() {
 }
 
 #[test]
+fn who_stands_on_long_after_a_pause_is_told_of_once() {
+    const MS: u64 = 1_000_000;
+    let mut wall = watching();
+    let mut own = wall.threads.remove(&THREAD).expect("known");
+    wall.kernel.held_up.all.now = true;
+    wall.kernel.begin(Doing::Blocked(1));
+    let mut told = |wall: &mut WallSampler<World>, ms: u64| {
+        wall.kernel.pass(ms * MS);
+        wall.visit(THREAD, &mut own);
+        let all = events(&wall.inbox);
+        all.iter().filter(|event| matches!(event, Event::Outlasted { .. })).count()
+    };
+    // In a long pause, then shortly after it, then not any more.
+    assert_eq!((told(&mut wall, 10), told(&mut wall, 200)), (0, 0));
+    wall.kernel.held_up.all.now = false;
+    assert_eq!((told(&mut wall, 40), told(&mut wall, 40), told(&mut wall, 900)), (0, 1, 0));
+    // Outside of pauses nobody asks.
+    wall.kernel.begin(Doing::Blocked(2));
+    assert_eq!((told(&mut wall, 10), told(&mut wall, 900)), (0, 0));
+}
+
+#[test]
 fn stops_are_taken_out_of_the_time_that_there_was() {
     const MS: u64 = 1_000_000;
     let mut wall = watching();
