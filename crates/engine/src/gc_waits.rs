@@ -94,9 +94,6 @@ mod tests {
         assert_eq!(waits.state(1, OUTSIDE, Lock), Lock);
         assert_eq!(waits.state(1, IN, Waiting), GcPause);
         assert_eq!(waits.state(1, IN, Lock), GcPause);
-        assert_eq!(waits.state(1, OUTSIDE, Lock), Lock);
-        let _ = waits.state(1, IN, Lock);
-        let _ = waits.state(1, IN, Lock);
         assert_eq!(waits.state(1, OUTSIDE, Lock), Waiting);
         // Where threads wait for locks they are found at all times, and sleep, too.
         for n in 0..100 {

@@ -65,7 +65,7 @@ fn on_all(versions: &[RuntimeVersion], test: impl Fn(RuntimeVersion) -> Result<(
 #[test]
 fn blocking_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
-        let Some(run) = run("gc-blocking", version, Mode::Workstation, &["--live", "8"])? else {
+        let Some(run) = run("gc-blocking", version, Mode::Workstation, &["--live", "20"])? else {
             return Ok(());
         };
         let mut checks = run.checks();
@@ -81,7 +81,7 @@ fn blocking_collections_and_their_pauses() -> Result<()> {
 fn induced_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9, Net10], |version| {
         let args = ["--live", "1", "--threads", "0", "--induced", "20"];
-        let Some(run) = run("gc-induced", version, Mode::Workstation, &args)? else {
+        let Some(run) = run("induced", version, Mode::Workstation, &args)? else {
             return Ok(());
         };
         let mut checks = run.checks();
@@ -122,7 +122,7 @@ fn collections_in_the_background_stay_there() -> Result<()> {
 #[test]
 fn server_collections_and_their_pauses() -> Result<()> {
     on_all(&[Net8, Net9], |version| {
-        let args = ["--live", "8", "--threads", "2"];
+        let args = ["--live", "20", "--threads", "2"];
         let Some(run) = run("gc-server", version, Mode::Server, &args)? else { return Ok(()) };
         let mut checks = run.checks();
         checks.that(run.number("server")? == 1, "it is no server collector");
@@ -140,7 +140,7 @@ fn so_it_is_where_processors_are_contended() -> Result<()> {
         let Some(session) = Session::new("gc-contended", "gc", version)? else { return Ok(()) };
         let competitors = Competitors::start(2 * processors)?;
         let session = Mode::Concurrent.set(session);
-        let run = session.args(["--seconds", "4", "--live", "8"]).run()?;
+        let run = session.args(["--seconds", "4", "--live", "20"]).run()?;
         drop(competitors);
         let mut checks = run.checks();
         counts(&run, &mut checks)?;
@@ -153,7 +153,7 @@ fn so_it_is_where_processors_are_contended() -> Result<()> {
 /// It tells neither its pauses nor whether collections go on in the background.
 #[test]
 fn net_3_1_counts_its_collections() -> Result<()> {
-    let Some(run) = run("gc-old", Net31, Mode::Workstation, &["--live", "8"])? else {
+    let Some(run) = run("gc-old", Net31, Mode::Workstation, &["--live", "20"])? else {
         return Ok(());
     };
     let mut checks = run.checks();
@@ -176,8 +176,11 @@ fn computer(run: &Run, checks: &mut Checks<'_>, truth: &Truth) -> Result<()> {
     let expected = wall.saturating_sub(cpu? + delay);
     let slack = (wall as f64 * ROBBED + delay as f64 * FRACTION_OF_DELAYS) as u64;
     let low = expected.saturating_sub(slack);
+    checks.that(held_up >= low, format!("held up for {held_up} ns, and {expected} ns are right"));
     let first = (run.report.gc_pauses * FIRST_NS).min((expected as f64 * FIRSTS) as u64);
-    checks.between("pauses of the computer", held_up, low, expected + slack + first);
+    let slack = slack + first;
+    let low = expected.saturating_sub(slack);
+    checks.between("pauses of the computer", held_up, low, expected + slack);
     Ok(())
 }
 
@@ -216,9 +219,11 @@ fn pauses(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
     let expected = run.number("pause_ns")?;
     let slack = (expected as f64 * FRACTION) as u64 + report.gc_pauses * BORDER_NS;
     let low = expected.saturating_sub(slack);
+    checks.that(gc >= low, format!("pauses of {gc} ns, and {expected} ns are right"));
     let end = (report.gc_pauses * END_NS).min((expected as f64 * ENDS) as u64);
-    let high = expected + slack + end;
-    checks.between("pauses of all collections", gc, low, high);
+    let slack = slack + end;
+    let low = expected.saturating_sub(slack);
+    checks.between("pauses of all collections", gc, low, expected + slack);
     checks.that(
         report.gc_pause_max_ns * report.gc_pauses >= gc && report.gc_pause_max_ns <= gc,
         format!("the longest of {} was {} ns", report.gc_pauses, report.gc_pause_max_ns),
@@ -237,7 +242,8 @@ fn threads(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
         // A thread's own measurement begins after its start, which may take a while.
         let all = run.view.thread(tid).wall_ns;
         checks.between(format!("life of {name}"), all, wall * 98 / 100, wall * 106 / 100);
-        if name == "computer" {
+        // Else the pauses are a smaller part of its life than what the kernel doesn't count.
+        if name == "computer" && truth.number("pause_ns")? > wall / 10 {
             computer(run, checks, &truth)?;
         }
         // It waits for the collector's own thread, and that the runtime doesn't tell.
