@@ -27,7 +27,7 @@ mod charges;
 mod homes;
 mod rooms;
 
-use charges::Beginning;
+use charges::Clocks;
 use homes::Home;
 use rooms::Unseen;
 
@@ -258,7 +258,7 @@ impl Registry {
     /// at that instant, in nanoseconds.
     pub fn begin(&self, natives: bool) -> u64 {
         let mut threads = self.lock();
-        let Beginning { clocks, process_ns } = Beginning::now();
+        let Clocks { threads: clocks, process_ns } = Clocks::now();
         let balance = Balance::begin(process_ns, thread::spawned_cpu_ns());
         threads.balance = natives.then_some(balance);
         threads.charged = clocks;
@@ -449,6 +449,11 @@ impl Registry {
 
     /// Ends the tracking of a thread, if it is tracked: its last CPU time is handed on.
     fn end(&self, threads: &mut Threads, id: Id) {
+        self.end_at(threads, id, clock::thread_cpu_ns);
+    }
+
+    /// The same, at that time of its CPU clock.
+    fn end_at(&self, threads: &mut Threads, id: Id, now_ns: impl Fn(u32) -> Option<u64>) {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
         let Some(Tracked { thread, tid, from_ns }) = tracked else { return };
         let watch = threads.watches.remove(&thread);
@@ -459,7 +464,7 @@ impl Registry {
         let seen_ns = record.close();
         self.shared.forget_record_of(tid, thread.index);
         // A clock that lies behind the mark is another thread's, which got the number since.
-        let cpu_ns = clock::thread_cpu_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
+        let cpu_ns = now_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
         let rest_ns = cpu_ns.saturating_sub(seen_ns);
         self.inbox.post(Event::CpuRest { thread, cpu_ns: rest_ns });
         let time_ns = clock::monotonic_ns();
@@ -522,17 +527,19 @@ impl Registry {
     /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the
     /// process's CPU clock at that instant, in nanoseconds, unless it was stopped already.
     pub fn stop(&self) -> Option<u64> {
-        let process_ns = clock::process_cpu_ns();
-        let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
         if threads.stopped {
             return None;
         }
         threads.stopped = true;
+        // No more samples; else they would carry time from after the clocks were read.
+        threads.watches.clear();
+        let Clocks { threads: clocks, process_ns } = Clocks::now();
         let tracked: Vec<Id> = threads.entries.keys().copied().collect();
         for id in tracked {
-            self.end(&mut threads, id);
+            self.end_at(&mut threads, id, |tid| clocks.get(&tid).copied());
         }
+        let ids: Vec<u32> = clocks.into_keys().collect();
         self.charge_unseen(&mut threads, process_ns, &ids);
         Some(process_ns)
     }
