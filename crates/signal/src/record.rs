@@ -99,8 +99,8 @@ impl Record {
         self.cpu_seen_ns.swap(CLOSED, Ordering::AcqRel)
     }
 
-    /// Has the handler look whether the thread's alternate stack has so many bytes, and take the one
-    /// of that size at `spare` if not; 0 if there is none.
+    /// Has the handler look whether the thread's alternate stack has so many bytes, and take the
+    /// one of that size at `spare` if not; 0 if there is none.
     pub fn want_room(&self, bytes: u64, spare: u64) {
         self.spare_stack.store(spare, Ordering::Relaxed);
         self.room_bytes.store(bytes, Ordering::Release);

@@ -56,8 +56,8 @@ pub fn runtimes_is_enough() -> bool {
 /// The size of a stack that has room, in bytes.
 pub const SPARE_BYTES: u64 = (ENOUGH_BYTES + PAGE_BYTES) as u64;
 
-/// The address of such a stack, for a thread to take; its first page can't be touched. Whoever takes
-/// it unmaps it, as the runtime does when the thread ends.
+/// The address of such a stack, for a thread to take; its first page can't be touched. Whoever
+/// takes it unmaps it, as the runtime does when the thread ends.
 #[must_use]
 pub fn spare() -> Option<u64> {
     map().map(|stack| stack.ss_sp as u64)
