@@ -6,7 +6,8 @@
 //! already be the one that finds no room, in a thread that handles a fault just then. So it is sent
 //! while the thread waits in a futex, where it handles none, and where the runtime and the C
 //! library go on waiting. A thread that computes all the time, and never waits, gets its timer
-//! after a moment all the same: that it throws a null reference at just that instant has to be risked.
+//! after a moment all the same: that it throws a null reference at just that instant has to be
+//! risked.
 
 use signal::record::ThreadRef;
 use sys::proc::Blocked;
