@@ -13,7 +13,7 @@ use model::limits::RING_SLOTS;
 use profile::{Period, Profile, SelfReport};
 use signal::handler::{Shared, on_signal};
 use sys::disposition::{self, Disposition};
-use sys::{clock, processors};
+use sys::{clock, processors, thread};
 
 use crate::accounts::Accounts;
 use crate::budget::Budget;
@@ -42,6 +42,9 @@ pub struct CollectorState {
     /// The process's CPU clock when the tracking of threads ended, in nanoseconds; 0 before. The
     /// program may run on while the last profile is made.
     pub process_cpu_ns: AtomicU64,
+    /// What the profiler's own threads had used then, in nanoseconds: what they use to make the
+    /// last profile is the process's, too.
+    pub own_cpu_ns: AtomicU64,
 }
 
 /// Counters at the start of a period, to tell what happened in it.
@@ -362,7 +365,10 @@ impl Collector {
         };
         let process_cpu_ns = match self.state.process_cpu_ns.load(Ordering::Acquire) {
             0 => clock::process_cpu_ns(),
-            at_the_end => at_the_end,
+            at_the_end => {
+                let own_ns = self.state.own_cpu_ns.load(Ordering::Acquire);
+                at_the_end.saturating_add(thread::spawned_cpu_ns().saturating_sub(own_ns))
+            }
         };
         Marks {
             unix_ns: clock::wall_clock_ns(),

@@ -312,6 +312,7 @@ impl Profiler {
         session.stopped = true;
         self.spans.close();
         if let Some(process_cpu_ns) = self.registry.stop() {
+            session.collector.own_cpu_ns.store(thread::spawned_cpu_ns(), Ordering::Release);
             session.collector.process_cpu_ns.store(process_cpu_ns, Ordering::Release);
         }
         self.shared.gate.shut();

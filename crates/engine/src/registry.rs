@@ -25,9 +25,11 @@ use crate::event::{Event, Inbox};
 
 mod charges;
 mod homes;
+mod rooms;
 
-use charges::Beginning;
+use charges::Clocks;
 use homes::Home;
+use rooms::Unseen;
 
 /// The runtime's number for a managed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +50,13 @@ pub enum Change {
         cpu_ns: u64,
         /// Whether it is the scan sampler's.
         scanned: bool,
+    },
+    /// A thread is the scan sampler's from now on.
+    Scanned {
+        /// Which.
+        thread: ThreadRef,
+        /// The kernel's id.
+        tid: u32,
     },
     /// A tracer writes the thread's context from now on.
     Traced {
@@ -89,12 +98,28 @@ enum Id {
     Native(u32),
 }
 
+/// Whether a signal does no harm to a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signals {
+    /// It has room for them.
+    Fine,
+    /// That is to be seen to first.
+    Later,
+    /// It must get none.
+    Never,
+}
+
+impl Signals {
+    fn fine_if(is_fine: bool) -> Self {
+        if is_fine { Self::Fine } else { Self::Never }
+    }
+}
+
 /// What is known of a thread when it comes.
 struct Arrival {
     tid: u32,
     stack: Option<StackRange>,
-    /// Whether a signal does no harm to it.
-    takes_signals: bool,
+    signals: Signals,
     class: ThreadClass,
 }
 
@@ -146,6 +171,8 @@ struct Threads {
     balance: Option<Balance>,
     /// What samples each tracked thread.
     watches: FxHashMap<ThreadRef, Watch>,
+    /// Those that are not sampled yet.
+    unseen: Vec<Unseen>,
     /// The kernel's ids of threads whose context a tracer writes.
     traced: FxHashSet<u32>,
     /// By the kernel's ids; empty unless stopped.
@@ -179,6 +206,7 @@ impl Registry {
         threads.natives.clear();
         threads.balance = None;
         threads.changes.clear();
+        threads.unseen.clear();
         threads.stopped = false;
     }
 
@@ -194,6 +222,8 @@ impl Registry {
     pub fn present(&self, managed: &[(ManagedId, u32)]) {
         let tids: Vec<u32> = managed.iter().map(|(_, tid)| *tid).collect();
         let programs = thread_name(std::process::id());
+        let is_enough = alternate_stack::runtimes_is_enough();
+        let signals = if is_enough { Signals::Fine } else { Signals::Later };
         for ((id, tid), stack) in managed.iter().zip(stacks_of(&tids)) {
             let name = thread_name(*tid).unwrap_or_default();
             let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
@@ -201,7 +231,7 @@ impl Registry {
             if !name.is_empty() && Some(&name) != programs.as_ref() {
                 self.named_if_nameless(*id, name);
             }
-            let arrival = Arrival { tid: *tid, stack, takes_signals: true, class };
+            let arrival = Arrival { tid: *tid, stack, signals, class };
             self.track(Id::Managed(*id), &arrival);
         }
         self.say_refusal();
@@ -228,7 +258,7 @@ impl Registry {
     /// at that instant, in nanoseconds.
     pub fn begin(&self, natives: bool) -> u64 {
         let mut threads = self.lock();
-        let Beginning { clocks, process_ns } = Beginning::now();
+        let Clocks { threads: clocks, process_ns } = Clocks::now();
         let balance = Balance::begin(process_ns, thread::spawned_cpu_ns());
         threads.balance = natives.then_some(balance);
         threads.charged = clocks;
@@ -263,22 +293,23 @@ impl Registry {
         let stack = if own { thread::own_stack() } else { None };
         // A thread without that room must get no signal: one during a fault would kill the process.
         // Another thread's signal stack can be neither seen nor changed; it is taken as it is.
-        let takes_signals = !own || alternate_stack::make_room();
+        let signals = Signals::fine_if(!own || alternate_stack::make_room());
         let name = thread_name(tid).unwrap_or_default();
         let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
         if class != ThreadClass::Managed {
             // The runtime gives its own threads names that the program doesn't see.
             self.named(id, name);
         }
-        self.track(Id::Managed(id), &Arrival { tid, stack, takes_signals, class });
+        self.track(Id::Managed(id), &Arrival { tid, stack, signals, class });
         self.say_refusal();
     }
 
     /// A thread that the runtime doesn't tell of is tracked from now on.
     pub fn adopt(&self, native: Native) {
         let Native { tid, name, class, stack, start_ticks } = native;
-        let takes_signals = class != ThreadClass::Native || !disposition::has_small_stacks();
-        self.track(Id::Native(tid), &Arrival { tid, stack, takes_signals, class });
+        let is_fine = class != ThreadClass::Native || !disposition::has_small_stacks();
+        let signals = Signals::fine_if(is_fine);
+        self.track(Id::Native(tid), &Arrival { tid, stack, signals, class });
         let mut threads = self.lock();
         let tracked = threads.entries.get(&Id::Native(tid)).and_then(|e| e.tracked.as_ref());
         if let Some(thread) = tracked.map(|tracked| tracked.thread) {
@@ -290,7 +321,7 @@ impl Registry {
     }
 
     fn track(&self, id: Id, arrival: &Arrival) {
-        let Arrival { tid, stack, takes_signals, class } = *arrival;
+        let Arrival { tid, stack, signals, class } = *arrival;
         let (stack_start, stack_end) = stack.map_or((0, 0), |range| (range.start, range.end));
         let mut threads = self.lock();
         // The runtime may have told of it in this very moment.
@@ -320,7 +351,13 @@ impl Registry {
         let generation = record.open(tid, stack_start, stack_end, seen_ns);
         let thread = ThreadRef { index, generation };
         self.shared.set_record_of(tid, index);
-        let watch = self.watch(&threads, thread, tid, takes_signals);
+        let watch = match signals {
+            Signals::Later => {
+                self.see_to_room(&mut threads, thread, tid);
+                Watch::Off
+            }
+            now => self.watch(&threads, thread, tid, now == Signals::Fine),
+        };
         let scanned = matches!(watch, Watch::Scanned);
         threads.changes.push(Change::Started { thread, tid, time_ns, cpu_ns, scanned });
         if is_traced {
@@ -412,6 +449,11 @@ impl Registry {
 
     /// Ends the tracking of a thread, if it is tracked: its last CPU time is handed on.
     fn end(&self, threads: &mut Threads, id: Id) {
+        self.end_at(threads, id, clock::thread_cpu_ns);
+    }
+
+    /// The same, at that time of its CPU clock.
+    fn end_at(&self, threads: &mut Threads, id: Id, now_ns: impl Fn(u32) -> Option<u64>) {
         let tracked = threads.entries.get_mut(&id).and_then(|entry| entry.tracked.take());
         let Some(Tracked { thread, tid, from_ns }) = tracked else { return };
         let watch = threads.watches.remove(&thread);
@@ -422,7 +464,7 @@ impl Registry {
         let seen_ns = record.close();
         self.shared.forget_record_of(tid, thread.index);
         // A clock that lies behind the mark is another thread's, which got the number since.
-        let cpu_ns = clock::thread_cpu_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
+        let cpu_ns = now_ns(tid).filter(|now| *now >= seen_ns).unwrap_or(seen_ns);
         let rest_ns = cpu_ns.saturating_sub(seen_ns);
         self.inbox.post(Event::CpuRest { thread, cpu_ns: rest_ns });
         let time_ns = clock::monotonic_ns();
@@ -485,17 +527,19 @@ impl Registry {
     /// has been handed on. The caller shuts the gate. Names go on being noted. Returns the
     /// process's CPU clock at that instant, in nanoseconds, unless it was stopped already.
     pub fn stop(&self) -> Option<u64> {
-        let process_ns = clock::process_cpu_ns();
-        let ids = thread_ids().unwrap_or_default();
         let mut threads = self.lock();
         if threads.stopped {
             return None;
         }
         threads.stopped = true;
+        // No more samples; else they would carry time from after the clocks were read.
+        threads.watches.clear();
+        let Clocks { threads: clocks, process_ns } = Clocks::now();
         let tracked: Vec<Id> = threads.entries.keys().copied().collect();
         for id in tracked {
-            self.end(&mut threads, id);
+            self.end_at(&mut threads, id, |tid| clocks.get(&tid).copied());
         }
+        let ids: Vec<u32> = clocks.into_keys().collect();
         self.charge_unseen(&mut threads, process_ns, &ids);
         Some(process_ns)
     }
@@ -511,6 +555,7 @@ impl Threads {
             charged_max: 0,
             balance: None,
             watches: FxHashMap::default(),
+            unseen: Vec::new(),
             traced: FxHashSet::default(),
             homes: FxHashMap::default(),
             free: Vec::new(),

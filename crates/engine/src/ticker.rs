@@ -16,6 +16,8 @@ use crate::wall::WallSampler;
 
 /// Longest sleep when nothing is due: new threads are seen after that.
 const IDLE_NS_MAX: u64 = 100_000_000;
+/// The same while threads wait for being sampled.
+const ROOM_NS: u64 = 5_000_000;
 
 /// Requests to the ticker, and what it says of itself.
 #[derive(Default)]
@@ -66,6 +68,7 @@ impl Ticker {
             if let Some(natives) = &mut self.natives {
                 natives.tick();
             }
+            let looks_for_room = self.registry.look_for_room();
             self.take_changes();
             if !self.scan.is_empty() && clock::monotonic_ns() >= next_scan_ns {
                 self.scan.tick();
@@ -81,7 +84,8 @@ impl Ticker {
                 self.inbox.hurry();
             }
             self.state.own_cpu_ns.store(clock::own_cpu_ns(), Ordering::Relaxed);
-            self.sleep(&mut jitter, next_scan_ns);
+            let limit_ns = if looks_for_room { ROOM_NS } else { IDLE_NS_MAX };
+            self.sleep(&mut jitter, next_scan_ns, limit_ns);
         }
     }
 
@@ -96,6 +100,7 @@ impl Ticker {
                         wall.add(thread, tid, time_ns, cpu_ns);
                     }
                 }
+                Change::Scanned { thread, tid } => self.scan.add(thread, tid),
                 Change::Traced { thread } => {
                     if let Some(wall) = &mut self.wall {
                         wall.trace(thread);
@@ -133,12 +138,12 @@ impl Ticker {
         interval_ns.saturating_mul(u64::from(self.state.slowdown.load(Ordering::Relaxed).max(1)))
     }
 
-    /// Sleeps a tick, or longer when nothing is due.
-    fn sleep(&self, jitter: &mut Jitter, next_scan_ns: u64) {
+    /// Sleeps a tick, or longer when nothing is due, at most so long.
+    fn sleep(&self, jitter: &mut Jitter, next_scan_ns: u64, limit_ns: u64) {
         let now_ns = clock::monotonic_ns();
         let wall_due_ns = self.wall.as_ref().and_then(WallSampler::next_due_ns);
         let tick_ns = jitter.around(self.slowed(self.wall_interval_ns));
-        let idle_until_ns = now_ns.saturating_add(IDLE_NS_MAX);
+        let idle_until_ns = now_ns.saturating_add(limit_ns);
         let wall_ns =
             wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));
         let scan_ns = if self.scan.is_empty() { idle_until_ns } else { next_scan_ns };

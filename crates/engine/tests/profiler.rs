@@ -88,6 +88,8 @@ fn one_profiler_at_a_time_and_again_and_again() {
 fn starts_again(profiler: &Profiler, folder: PathBuf) {
     const TIMES: usize = 10;
     const WORK_NS: u64 = 20_000_000;
+    /// Longer than the profiler looks whether the thread has room for signals.
+    const LAST_WORK_NS: u64 = 500_000_000;
     let mut context = None;
     let start_ns = clock::own_cpu_ns();
     for n in 0..TIMES {
@@ -106,7 +108,7 @@ fn starts_again(profiler: &Profiler, folder: PathBuf) {
         profiler.registry().present(&managed);
         let place = std::ptr::from_ref(profiler.spans().own_context().expect("a context"));
         assert_eq!(*context.get_or_insert(place), place, "{n}");
-        compute(WORK_NS);
+        compute(if n + 1 < TIMES { WORK_NS } else { LAST_WORK_NS });
         profiler.withdraw().expect("its threads end");
         assert!(!profiler.is_running());
         assert_eq!(signal(), Disposition::Default);
@@ -117,7 +119,7 @@ fn starts_again(profiler: &Profiler, folder: PathBuf) {
     let (cpu_ns, samples, count) = profiles(&folder);
     assert_eq!(count, TIMES, "a file each");
     let used_ns = clock::own_cpu_ns() - start_ns;
-    let all_ns = WORK_NS * TIMES as u64;
+    let all_ns = WORK_NS * (TIMES as u64 - 1) + LAST_WORK_NS;
     assert!((all_ns..=used_ns * 2).contains(&cpu_ns), "{cpu_ns} of {used_ns}");
-    assert!(samples > TIMES as u64, "{samples}");
+    assert!(samples > TIMES as u64 / 2, "{samples}");
 }

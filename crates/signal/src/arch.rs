@@ -16,6 +16,7 @@ const GREGS_OFFSET: u64 = 40;
 /// Offsets of the description of the alternate stack (`stack_t`): its address and its size. The
 /// flags between them are the kernel's settings, and do not tell whether it is in use.
 const STACK_OFFSET: u64 = 16;
+const STACK_FLAGS_OFFSET: u64 = 24;
 const STACK_BYTES_OFFSET: u64 = 32;
 const GREG_RBP: u64 = 10;
 const GREG_RAX: u64 = 13;
@@ -121,6 +122,41 @@ pub unsafe fn signal_stack(context: *const c_void) -> Option<(u64, u64)> {
     let sp = unsafe { greg(context, GREG_RSP) };
     let end = start.saturating_add(bytes);
     (sp >= start && sp < end).then_some((start, end))
+}
+
+/// Sees that the thread has room for signals within signals: if its alternate stack is smaller than
+/// a spare one, the thread has that when the handler returns, since the kernel then sets what the
+/// context says. Returns whether there is room, from then on at the latest.
+///
+/// # Safety
+/// `context` is the third argument of an `SA_SIGINFO` handler; the spare one is `bytes` of memory
+/// from `start` on that nobody uses and that stay while the thread lives.
+///
+/// # Signal safety
+/// Reads and writes the context only.
+#[must_use]
+pub unsafe fn make_room(context: *mut c_void, (start, bytes): (u64, u64)) -> bool {
+    const DISABLED: i32 = 2;
+    let word = |offset| (context as u64).wrapping_add(offset) as *mut u64;
+    // SAFETY: a whole ucontext is there, with an aligned `stack_t` at that place (the caller's
+    // promise).
+    let has_bytes = unsafe { word(STACK_BYTES_OFFSET).read() };
+    // SAFETY: as above; its second field is an int.
+    let flags = unsafe { word(STACK_FLAGS_OFFSET).cast::<i32>().read() };
+    if flags & DISABLED != 0 || has_bytes >= bytes {
+        return true;
+    }
+    // SAFETY: the caller's promise. A thread that is on its alternate stack keeps it.
+    if start == 0 || unsafe { signal_stack(context) }.is_some() {
+        return false;
+    }
+    // SAFETY: the context is the handler's to change, as above.
+    unsafe { word(STACK_OFFSET).write(start) };
+    // SAFETY: as above.
+    unsafe { word(STACK_FLAGS_OFFSET).cast::<i32>().write(0) };
+    // SAFETY: as above.
+    unsafe { word(STACK_BYTES_OFFSET).write(bytes) };
+    true
 }
 
 /// The calling thread's id, as the kernel counts.

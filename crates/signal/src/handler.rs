@@ -192,6 +192,10 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
         shared.count(Loss::StaleThread);
         return;
     };
+    if let Some(room) = record.wanted_room() {
+        // SAFETY: the context is the kernel's own; a spare stack is the thread's for good.
+        record.set_room(unsafe { arch::make_room(context, room) });
+    }
     // SAFETY: the context is the kernel's own.
     let result = unsafe { arch::result_register(context) };
     // SAFETY: the context is the kernel's own.

@@ -42,6 +42,10 @@ impl ThreadRef {
 /// The mark of a record that is closed: no clock ever gets there.
 const CLOSED: u64 = u64::MAX;
 
+/// What the handler says of a thread's room.
+const ROOM: u32 = 1;
+const NO_ROOM: u32 = 2;
+
 /// One thread.
 #[repr(align(64))]
 #[derive(Default)]
@@ -59,6 +63,12 @@ pub struct Record {
     jitter: AtomicU64,
     /// When, on the thread's CPU clock, the timer was last meant to expire.
     timer_due_ns: AtomicU64,
+    /// How large the thread's alternate stack must be; 0 if that is of no interest.
+    room_bytes: AtomicU64,
+    /// A stack of that size for the thread to take; 0 if there is none.
+    spare_stack: AtomicU64,
+    /// What the handler has seen of it.
+    room: AtomicU32,
     /// Which request the thread works for.
     context: Context,
 }
@@ -75,6 +85,8 @@ impl Record {
         self.stack_end.store(stack_end, Ordering::Relaxed);
         self.cpu_seen_ns.store(cpu_seen_ns, Ordering::Relaxed);
         self.timer.store(0, Ordering::Relaxed);
+        self.want_room(0, 0);
+        self.room.store(0, Ordering::Relaxed);
         self.context.reset();
         self.generation.store(next, Ordering::Release);
         next
@@ -85,6 +97,41 @@ impl Record {
     pub fn close(&self) -> u64 {
         self.tid.store(0, Ordering::Release);
         self.cpu_seen_ns.swap(CLOSED, Ordering::AcqRel)
+    }
+
+    /// Has the handler look whether the thread's alternate stack has so many bytes, and take the
+    /// one of that size at `spare` if not; 0 if there is none.
+    pub fn want_room(&self, bytes: u64, spare: u64) {
+        self.spare_stack.store(spare, Ordering::Relaxed);
+        self.room_bytes.store(bytes, Ordering::Release);
+    }
+
+    /// The room that is wanted, and where there is some; `None` if none is wanted.
+    ///
+    /// # Signal safety
+    /// Reads atomics.
+    #[must_use]
+    pub fn wanted_room(&self) -> Option<(u64, u64)> {
+        let bytes = self.room_bytes.load(Ordering::Acquire);
+        (bytes > 0).then(|| (self.spare_stack.load(Ordering::Relaxed), bytes))
+    }
+
+    /// Says whether there is room.
+    ///
+    /// # Signal safety
+    /// Writes an atomic.
+    pub fn set_room(&self, is_there: bool) {
+        self.room.store(if is_there { ROOM } else { NO_ROOM }, Ordering::Release);
+    }
+
+    /// Whether there is room; `None` if no handler has looked yet.
+    #[must_use]
+    pub fn has_room(&self) -> Option<bool> {
+        match self.room.load(Ordering::Acquire) {
+            ROOM => Some(true),
+            NO_ROOM => Some(false),
+            _ => None,
+        }
     }
 
     /// The number of its current user, or of the last one.

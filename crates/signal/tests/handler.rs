@@ -21,6 +21,7 @@ use signal::handler::{Shared, on_signal, set_shared};
 use signal::record::{Record, ThreadRef};
 use signal::ring::{Ring, Slot};
 use signal::sample::Sample;
+use sys::alternate_stack::{self, SPARE_BYTES};
 use sys::disposition::{self, PROFILING_SIGNAL};
 use sys::proc::Blocked;
 use sys::timer::CpuTimer;
@@ -400,4 +401,31 @@ fn a_call_that_a_signal_ends_early_is_noticed() {
     };
     assert_eq!(interrupted(&rig, CLOCK_NANOSLEEP, sleep, || {}), 1);
     rig.check_losses(&[(Loss::InterruptedCall, 1)]);
+}
+
+/// The kernel sets what the context says: a thread with a small alternate stack has a larger one
+/// after a signal.
+#[test]
+fn a_thread_takes_a_larger_alternate_stack() {
+    let rig = Rig::new(8);
+    let shared = rig.shared;
+    std::thread::spawn(move || {
+        let tracked = Tracked::new(shared, 0);
+        let seen_with = |bytes: u64, spare: u64| {
+            tracked.record.want_room(bytes, spare);
+            tracked.signal();
+            tracked.record.has_room()
+        };
+        tracked.signal();
+        assert_eq!(tracked.record.has_room(), None, "nobody wanted to know");
+        assert_eq!(seen_with(1, 0), Some(true), "the standard library gives its threads one");
+        assert_eq!(seen_with(SPARE_BYTES, 0), Some(false), "but a smaller one");
+        let spare = alternate_stack::spare().expect("memory");
+        assert_eq!(seen_with(SPARE_BYTES, spare), Some(true));
+        assert_eq!(seen_with(SPARE_BYTES, 0), Some(true), "the thread really has it");
+        assert_eq!(seen_with(SPARE_BYTES + 1, 0), Some(false), "and no larger one");
+        tracked.record.close();
+    })
+    .join()
+    .expect("no panic");
 }

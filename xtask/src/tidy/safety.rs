@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 27] = [
+const NOT_FOR_HANDLERS: [&str; 29] = [
     "context::has_span",
     "context::record",
     "context::reset",
@@ -23,10 +23,12 @@ const NOT_FOR_HANDLERS: [&str; 27] = [
     "handler::set_shared",
     "record::close",
     "record::cpu_seen_ns",
+    "record::has_room",
     "record::open",
     "record::set_timer",
     "record::tid",
     "record::to_value",
+    "record::want_room",
     "ring::bytes_touched",
     "ring::fill",
     "ring::new",

@@ -71,6 +71,12 @@ impl CpuSampler {
         Self { kind, interval, signal, log, refused: Mutex::new(None), refusal_seen }
     }
 
+    /// The signal that makes a thread take a sample.
+    #[must_use]
+    pub fn signal(&self) -> i32 {
+        self.signal
+    }
+
     /// Says, once, that a thread got no timer. Not while a lock is held that new threads wait for:
     /// who reads the host's standard error may be slow.
     pub fn say_refusal(&self) {

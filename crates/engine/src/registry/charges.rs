@@ -4,15 +4,15 @@ use rustc_hash::FxHashMap;
 
 use super::*;
 
-/// All clocks at the beginning.
-pub struct Beginning {
-    /// By the kernel's ids.
-    pub clocks: FxHashMap<u32, u64>,
+/// The CPU clocks of the process and of all its threads, at the beginning or at the end.
+pub struct Clocks {
+    /// The threads', by the kernel's ids.
+    pub threads: FxHashMap<u32, u64>,
     /// The process's.
     pub process_ns: u64,
 }
 
-impl Beginning {
+impl Clocks {
     /// The clocks can't be read at one instant. What threads use between the first and the last
     /// reading is an error of the sums, so of some tries the quickest counts: on a busy machine
     /// this thread may lose its processor in the middle of one.
@@ -37,9 +37,9 @@ impl Beginning {
         let ids = thread_ids().unwrap_or_default();
         let before_ns = clock::process_cpu_ns();
         let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
-        let clocks = ids.into_iter().filter_map(clock).collect();
+        let threads = ids.into_iter().filter_map(clock).collect();
         let process_ns = clock::process_cpu_ns();
-        (Self { clocks, process_ns }, process_ns.saturating_sub(before_ns))
+        (Self { threads, process_ns }, process_ns.saturating_sub(before_ns))
     }
 }
 

@@ -40,6 +40,29 @@ pub fn make_room() -> bool {
     set
 }
 
+/// Whether a signal within the runtime's own finds room on the stack that it gives its threads: it
+/// depends on how many registers the processor has to save.
+#[must_use]
+pub fn runtimes_is_enough() -> bool {
+    /// Without the registers of AVX-512 a frame has about 1 KiB.
+    const SMALL_FRAME_BYTES: u64 = 2048;
+    /// `AT_MINSIGSTKSZ`: what the kernel needs to place a signal's frame; since Linux 5.14.
+    const SMALLEST_STACK: libc::c_ulong = 51;
+    // SAFETY: reads what the kernel told the process at its start.
+    let bytes = unsafe { libc::getauxval(SMALLEST_STACK) };
+    bytes > 0 && bytes <= SMALL_FRAME_BYTES
+}
+
+/// The size of a stack that has room, in bytes.
+pub const SPARE_BYTES: u64 = (ENOUGH_BYTES + PAGE_BYTES) as u64;
+
+/// The address of such a stack, for a thread to take; its first page can't be touched. Whoever
+/// takes it unmaps it, as the runtime does when the thread ends.
+#[must_use]
+pub fn spare() -> Option<u64> {
+    map().map(|stack| stack.ss_sp as u64)
+}
+
 /// The calling thread's alternate stack.
 fn current() -> Option<libc::stack_t> {
     let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };

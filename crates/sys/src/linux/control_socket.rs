@@ -145,9 +145,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("corprof-test-{}.sock", std::process::id()));
         std::fs::write(&path, "left behind").expect("a file");
         let socket = ControlSocket::bind(&path).expect("bound");
-        assert!(ControlSocket::bind(&path).is_err(), "somebody listens there");
         assert_eq!(std::fs::metadata(&path).expect("a file").mode() & 0o777, 0o600);
         assert!(socket.accept(Some(Duration::ZERO)).expect("no error").is_none());
+        assert!(ControlSocket::bind(&path).is_err(), "somebody listens there");
+        // Who only looked whether anybody does has connected, and gone.
+        let mut looked = socket.accept(None).expect("no error").expect("of the same user");
+        assert_eq!(read_text(&mut looked, LONG).expect("nothing"), "");
         let there = path.clone();
         let client = std::thread::spawn(move || {
             let mut stream = UnixStream::connect(there).expect("connected");
