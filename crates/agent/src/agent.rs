@@ -1,12 +1,10 @@
 //! The runtime's callbacks, handed on to the engine; and how it all starts and stops.
 
-use std::time::Duration;
-
 use clr::{Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::control::{Command, Request};
 use engine::{Event, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
 
-use crate::control::Control;
+use crate::control::{Control, leave_soon};
 use crate::session::Session;
 
 /// The one agent of this process.
@@ -35,29 +33,38 @@ impl Agent {
 
 impl Events for Agent {
     fn initialize(&'static self, info: Info) -> Result<(), HResult> {
-        let config = self.session.load(info).ok_or(HResult::CANCEL_ACTIVATION)?;
-        self.listen(config.control, None);
+        if !self.session.load(info) {
+            return Err(HResult::CANCEL_ACTIVATION);
+        }
+        if self.session.config().is_some_and(|config| config.control)
+            && let Err(reason) = self.control.open(&self.session, None)
+            && let Some(log) = self.session.log()
+        {
+            log.info(&reason);
+        }
         Ok(())
     }
 
     fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult> {
         match Request::parse(&String::from_utf8_lossy(data)) {
-            Ok(Request { command: Command::Attach(leave_after), settings }) => {
-                let config = self.session.attach(info, &settings);
-                let config = config.ok_or(HResult::CANCEL_ACTIVATION)?;
-                // Listens before it begins: whoever attaches looks for the socket.
-                self.listen(config.control, leave_after);
+            Ok(Request { command: Command::Attach(leave_after), settings })
+                if self.session.attach(info, &settings, leave_after) =>
+            {
                 Ok(())
             }
-            // A command line of another version; it will say so.
+            // Switched off, or a command line of another version; that will say so.
             _ => Err(HResult::CANCEL_ACTIVATION),
         }
     }
 
     fn attached(&'static self) {
-        if let (Err(reason), Some(log)) = (self.session.begin(), self.session.log()) {
+        // Nobody could end what nobody can speak to, so both or neither.
+        let leave_after = self.session.leave_after();
+        let begun = self.session.begin();
+        let begun = begun.and_then(|()| self.control.open(&self.session, leave_after));
+        if let (Err(reason), Some(log)) = (begun, self.session.log()) {
             log.error(&format!("not profiling: {reason}. The profiler leaves again."));
-            self.listen(false, Some(Duration::ZERO));
+            leave_soon(&self.session, &log);
         }
     }
 
@@ -112,18 +119,14 @@ impl Events for Agent {
     }
 
     fn suspending(&self, reason: SuspendReason) {
-        if let Some(clr) = self.session.clr() {
-            clr.suspending(reason);
-        }
+        self.session.no_asking().suspending(reason);
         if let Some(pauses) = self.pauses() {
             pauses.suspending(pause_reason(reason));
         }
     }
 
     fn resuming(&self) {
-        if let Some(clr) = self.session.clr() {
-            clr.resuming();
-        }
+        self.session.no_asking().resuming();
         if let Some(pauses) = self.pauses() {
             pauses.resuming();
         }
@@ -162,14 +165,6 @@ impl Events for Agent {
     fn panicked(&self) {
         if let Some(profiler) = self.profiler() {
             profiler.panicked();
-        }
-    }
-}
-
-impl Agent {
-    fn listen(&'static self, is_wanted: bool, leave_after: Option<Duration>) {
-        if let Some(log) = self.session.log() {
-            self.control.open(&self.session, is_wanted, leave_after, &log);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The agent's ear: a thread that waits for requests of `corprof ctl`, and leaves the process when
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,8 @@ use sys::proc::Stat;
 
 use crate::session::Session;
 
+/// The thread's name.
+const THREAD: &str = "corprof-ctl";
 /// How long somebody who has connected may take to say what he wants, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after an error that comes again at once, such as too many open files.
@@ -35,41 +36,30 @@ impl Control {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen if it is wanted, and sees to it that the profiler leaves after that time.
+    /// Begins to listen, and sees to it that the profiler leaves after that time, if one is given.
+    ///
+    /// # Errors
+    /// Why it can't.
     pub fn open(
         &'static self,
         session: &'static Session,
-        listens: bool,
         leave_after: Option<Duration>,
-        log: &Log,
-    ) {
+    ) -> Result<(), String> {
         let leave_at = leave_after.map(|time| Instant::now() + time);
-        self.close();
-        let socket = if listens { bind(log).map(Arc::new) } else { None };
-        if socket.is_none() && leave_at.is_none() {
-            return;
-        }
-        self.socket().clone_from(&socket);
+        let socket = Arc::new(bind()?);
+        *self.socket() = Some(Arc::clone(&socket));
         let body = move || {
-            let time_is_over = match &socket {
-                Some(socket) => listen(session, socket, leave_at),
-                None => {
-                    std::thread::sleep(leave_after.unwrap_or_default());
-                    true
-                }
-            };
+            let time_is_over = listen(session, &socket, leave_at);
             // First this: as soon as the profiler has left, another may come and listen.
-            if let Some(socket) = socket {
-                self.close_only(&socket);
-            }
+            self.close_only(&socket);
             if time_is_over {
                 leave(session);
             }
         };
-        if let Err(error) = sys::thread::spawn("corprof-ctl", body) {
+        sys::thread::spawn(THREAD, body).map_err(|error| {
             self.close();
-            log.warn(&format!("no thread to listen for `corprof ctl`: {error}"));
-        }
+            format!("no thread to listen for `corprof ctl`: {error}")
+        })
     }
 
     fn close_only(&self, socket: &Arc<ControlSocket>) {
@@ -88,19 +78,23 @@ impl Control {
     }
 }
 
-/// The socket, in the folder in which the runtime has its own.
-fn bind(log: &Log) -> Option<ControlSocket> {
-    let pid = std::process::id();
-    let start_ticks = Stat::read(pid)?.start_ticks;
-    let folder = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let path = folder.join(socket_name(pid, start_ticks));
-    let bound = ControlSocket::bind(&path);
-    let say = |error: &io::Error| log.info(&refusal(&path, error));
-    bound.inspect_err(say).ok()
+/// Has the profiler leave, from a thread of its own: the runtime's waits for callbacks to end.
+pub fn leave_soon(session: &'static Session, log: &Log) {
+    if let Err(error) = sys::thread::spawn(THREAD, move || leave(session)) {
+        log.error(&format!("the profiler can't leave: no thread to do it: {error}"));
+    }
 }
 
-fn refusal(path: &Path, error: &io::Error) -> String {
-    format!("`corprof ctl` can't reach this process: no socket {}: {error}", path.display())
+/// The socket, in the folder in which the runtime has its own.
+fn bind() -> Result<ControlSocket, String> {
+    let pid = std::process::id();
+    let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
+    let folder = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let path = folder.join(socket_name(pid, start_ticks));
+    ControlSocket::bind(&path).map_err(|error| {
+        let path = path.display();
+        format!("`corprof ctl` can't reach this process: no socket {path}: {error}")
+    })
 }
 
 /// Does what is asked for until the profiler has left, or is to: then the answer is true.
@@ -166,8 +160,7 @@ fn obey(session: &'static Session, socket: &ControlSocket, request: &Request) ->
 /// How things are, by name.
 fn status(session: &Session) -> Vec<(String, String)> {
     let Some(config) = session.config() else { return Vec::new() };
-    let running = session.profiler().is_some_and(engine::Profiler::is_running);
-    let state = if running { "running" } else { "stopped" };
+    let state = if session.is_running() { "running" } else { "stopped" };
     let folder =
         std::path::absolute(&config.output_dir).unwrap_or_else(|_| config.output_dir.clone());
     let pairs = [
@@ -183,7 +176,7 @@ fn status(session: &Session) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-fn leave(session: &Session) {
+fn leave(session: &'static Session) {
     if let (Err(why), Some(log)) = (session.leave(), session.log()) {
         log.error(&format!("the profiler can't leave: {why}"));
     }

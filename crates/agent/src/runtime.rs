@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId, SuspendReason};
+use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId};
 use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
@@ -15,8 +15,8 @@ use crate::unloading::{Asked, NoAsking, Unloading};
 /// microseconds, or as long as the collector has to wait for a processor; it could only take longer
 /// if it waited for the unloading thread itself.
 const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(500);
-/// Between two looks at whether an unloading is over.
-const ASK_AGAIN: Duration = Duration::from_millis(1);
+/// Between two looks at whether an unloading, or a look-up, is over.
+const ASK_AGAIN: Duration = Duration::from_micros(100);
 
 /// The runtime.
 pub struct Clr {
@@ -29,19 +29,19 @@ pub struct Clr {
     /// Something was unloaded during a look-up, and is to be forgotten at the next.
     is_stale: AtomicBool,
     unloading: Unloading,
-    no_asking: NoAsking,
+    no_asking: &'static NoAsking,
 }
 
 impl Clr {
-    /// Over the runtime's interface.
-    pub fn new(info: Info) -> Self {
+    /// Over the runtime's interface, which must not be asked at times.
+    pub fn new(info: Info, no_asking: &'static NoAsking) -> Self {
         Self {
             info,
             lines: AtomicBool::new(false),
             looking_up: Mutex::default(),
             is_stale: AtomicBool::new(false),
             unloading: Unloading::default(),
-            no_asking: NoAsking::default(),
+            no_asking,
         }
     }
 
@@ -71,7 +71,7 @@ impl Clr {
                 Ok(assemblies) => return Some(assemblies),
                 Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
                 Err(TryLockError::WouldBlock) if start.elapsed() > UNLOAD_WAIT_MAX => return None,
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(ASK_AGAIN),
             }
         }
     }
@@ -85,16 +85,6 @@ impl Clr {
             Some(mut assemblies) => assemblies.forget(module),
             None => self.is_stale.store(true, Ordering::Release),
         }
-    }
-
-    /// All threads are about to be stopped.
-    pub fn suspending(&self, reason: SuspendReason) {
-        self.no_asking.suspending(reason);
-    }
-
-    /// They are about to go on.
-    pub fn resuming(&self) {
-        self.no_asking.resuming();
     }
 
     /// Takes the lock for a look-up, when nothing is being unloaded.

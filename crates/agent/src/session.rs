@@ -6,19 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use clr::{EventMask, Info, ThreadId};
-use config::Config;
+use config::{Config, Warning};
 use engine::{Log, ManagedId, Profiler};
 
 use crate::otel;
 use crate::runtime::Clr;
+use crate::unloading::NoAsking;
 
 #[cfg(not(feature = "oracle"))]
 const MASK: EventMask = EventMask::SAMPLING;
 #[cfg(feature = "oracle")]
 const MASK: EventMask = EventMask::SNAPSHOTS;
-
-/// What follows each reason not to profile.
-const RUNS_ON: &str = "The application runs on without it.";
 
 /// How long the profiler may still be in a callback after it has asked to be let go.
 const DETACH_EXPECTED: Duration = Duration::from_millis(100);
@@ -40,23 +38,24 @@ pub struct Session {
     told: Mutex<Option<Told>>,
     /// Whether OpenTelemetry's contexts are published.
     otel: OnceLock<bool>,
+    /// When the runtime must not be asked. Told of while all threads stand still, so without a lock.
+    no_asking: NoAsking,
 }
 
-#[derive(Clone)]
 struct Told {
     settings: Settings,
     config: Config,
     log: Log,
+    /// For how long it is attached, if it is and somebody said.
+    leave_after: Option<Duration>,
 }
 
 impl Told {
-    fn new(settings: Settings) -> Self {
+    /// Settings with what they come to, and what makes no sense in them.
+    fn new(settings: Settings, leave_after: Option<Duration>) -> (Self, Vec<Warning>) {
         let (config, warnings) = Config::from_vars(settings.iter().cloned(), &program_name());
         let log = Log::new(config.log, config.log_file.clone());
-        for warning in warnings {
-            log.warn(&warning.to_string());
-        }
-        Self { settings, config, log }
+        (Self { settings, config, log, leave_after }, warnings)
     }
 }
 
@@ -68,7 +67,13 @@ impl Session {
             clr: RwLock::new(None),
             told: Mutex::new(None),
             otel: OnceLock::new(),
+            no_asking: NoAsking::new(),
         }
+    }
+
+    /// When the runtime must not be asked, to be told of stops.
+    pub fn no_asking(&self) -> &NoAsking {
+        &self.no_asking
     }
 
     /// The profiler, once it has started for the first time.
@@ -96,56 +101,61 @@ impl Session {
     }
 
     /// The runtime has loaded the profiler as it starts: so does the profiler, with the
-    /// environment's settings. Returns them, or `None` if it is not to run.
-    pub fn load(&self, info: Info) -> Option<Config> {
-        let (told, clr) = self.prepare(info, &Settings::new())?;
+    /// environment's settings. Returns whether it does.
+    pub fn load(&'static self, info: Info) -> bool {
+        let Some((told, clr)) = self.prepare(info, &Settings::new(), None) else { return false };
         let started = self.start_with(&told, &clr).and_then(|()| listen(&clr, &told));
         if let Err(reason) = started {
-            told.log.error(&format!("not profiling: {reason}. {RUNS_ON}"));
+            told.log
+                .error(&format!("not profiling: {reason}. The application runs on without it."));
             if let Some(profiler) = self.profiler() {
                 let _said_enough = profiler.withdraw();
             }
-            return None;
+            return false;
         }
-        Some(self.keep(told, clr))
+        self.keep(told, clr);
+        true
     }
 
     /// The runtime has loaded the profiler because somebody attaches it, with those settings
-    /// besides the environment's: it begins once the runtime makes callbacks. Returns the settings,
-    /// or `None` if it is not to run.
-    pub fn attach(&self, info: Info, given: &Settings) -> Option<Config> {
-        let (told, clr) = self.prepare(info, given)?;
-        if let Err(reason) = listen(&clr, &told) {
-            told.log.error(&format!("not attached: {reason}. {RUNS_ON}"));
-            return None;
+    /// besides the environment's: it is to begin once the runtime makes callbacks. Returns whether
+    /// it will.
+    pub fn attach(
+        &'static self,
+        info: Info,
+        given: &Settings,
+        leave_after: Option<Duration>,
+    ) -> bool {
+        let prepared = self.prepare(info, given, leave_after);
+        let is_wanted = prepared.is_some();
+        if let Some((told, clr)) = prepared {
+            self.keep(told, clr);
         }
-        Some(self.keep(told, clr))
-    }
-
-    /// Begins to profile what runs already.
-    ///
-    /// # Errors
-    /// Why it can't.
-    pub fn begin(&self) -> Result<(), String> {
-        self.start(&Settings::new())
+        is_wanted
     }
 
     /// Settings, and the interface; `None` if it is not to run.
-    fn prepare(&self, info: Info, given: &Settings) -> Option<(Told, Arc<Clr>)> {
-        let told = Told::new(merged(environment(), given));
+    fn prepare(
+        &'static self,
+        info: Info,
+        given: &Settings,
+        leave_after: Option<Duration>,
+    ) -> Option<(Told, Arc<Clr>)> {
+        let (told, warnings) = Told::new(merged(environment(), given), leave_after);
+        for warning in warnings {
+            told.log.warn(&warning.to_string());
+        }
         if !told.config.enabled {
             told.log.info("switched off by CORPROF_ENABLED");
             return None;
         }
         // A second runtime in one process asks again; the first keeps the profiler.
-        self.clr().is_none().then(|| (told, Arc::new(Clr::new(info))))
+        self.clr().is_none().then(|| (told, Arc::new(Clr::new(info, &self.no_asking))))
     }
 
-    fn keep(&self, told: Told, clr: Arc<Clr>) -> Config {
-        let config = told.config.clone();
+    fn keep(&self, told: Told, clr: Arc<Clr>) {
         self.set_clr(Some(clr));
         *self.told() = Some(told);
-        config
     }
 
     fn start_with(&self, told: &Told, clr: &Arc<Clr>) -> Result<(), String> {
@@ -179,7 +189,7 @@ impl Session {
 
     /// Takes in the threads that are there already. Callbacks tell of those that come and go
     /// meanwhile.
-    pub fn take_in_threads(&self) {
+    fn take_in_threads(&self) {
         let (Some(clr), Some(profiler)) = (self.clr(), self.profiler()) else { return };
         let listed = clr.info().threads();
         let with_id =
@@ -193,23 +203,42 @@ impl Session {
         }
     }
 
-    /// Profiles, with those settings besides; does nothing if it does already.
+    /// Begins to profile what runs already, as it was told.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn begin(&self) -> Result<(), String> {
+        let place = self.told();
+        let (Some(clr), Some(told)) = (self.clr(), place.as_ref()) else {
+            return Err("the profiler is not loaded".to_owned());
+        };
+        listen(&clr, told)?;
+        self.start_with(told, &clr)?;
+        drop(place);
+        self.take_in_threads();
+        Ok(())
+    }
+
+    /// Profiles, with those settings besides. If it does already, what was gathered with others is
+    /// written first.
     ///
     /// # Errors
     /// Why it can't, or what makes no sense in the settings.
     pub fn start(&self, given: &Settings) -> Result<(), String> {
         check(given)?;
-        let mut place = self.told();
-        let (Some(clr), Some(old)) = (self.clr(), place.as_ref()) else {
-            return Err("the profiler is not loaded".to_owned());
-        };
-        let told = Told::new(merged(old.settings.clone(), given));
-        listen(&clr, &told)?;
-        self.start_with(&told, &clr)?;
-        *place = Some(told);
-        drop(place);
-        self.take_in_threads();
-        Ok(())
+        if self.is_running() {
+            if given.is_empty() {
+                return Ok(());
+            }
+            self.stop()?;
+        }
+        self.tell(given)?;
+        self.begin()
+    }
+
+    /// Whether it profiles.
+    pub fn is_running(&self) -> bool {
+        self.profiler().is_some_and(Profiler::is_running)
     }
 
     /// Stops profiling; it can be started again.
@@ -220,20 +249,23 @@ impl Session {
         self.profiler().map_or(Ok(()), Profiler::withdraw).map_err(|error| error.to_string())
     }
 
-    /// Goes on with those settings: what was gathered so far is written first.
+    /// Has those settings count from now on.
     ///
     /// # Errors
-    /// What makes no sense in them, or why it can't.
+    /// What makes no sense in them, or why it can't go on with them.
     pub fn set(&self, given: &Settings) -> Result<(), String> {
-        check(given)?;
-        if self.profiler().is_some_and(Profiler::is_running) {
-            self.stop()?;
+        if self.is_running() {
             return self.start(given);
         }
+        check(given)?;
+        self.tell(given)
+    }
+
+    fn tell(&self, given: &Settings) -> Result<(), String> {
         let mut place = self.told();
-        if let Some(old) = place.as_mut() {
-            *old = Told::new(merged(old.settings.clone(), given));
-        }
+        let old = place.as_mut().ok_or_else(|| "the profiler is not loaded".to_owned())?;
+        // What makes no sense in the environment has been said.
+        (*old, _) = Told::new(merged(std::mem::take(&mut old.settings), given), old.leave_after);
         Ok(())
     }
 
@@ -241,11 +273,11 @@ impl Session {
     ///
     /// # Errors
     /// Why it can't be let go; it has stopped all the same.
-    pub fn leave(&self) -> Result<(), String> {
+    pub fn leave(&'static self) -> Result<(), String> {
         self.stop()?;
         let Some(clr) = self.take_clr()? else { return Ok(()) };
         clr.into_info().request_detach(DETACH_EXPECTED).map_err(|(error, info)| {
-            self.set_clr(Some(Arc::new(Clr::new(info))));
+            self.set_clr(Some(Arc::new(Clr::new(info, &self.no_asking))));
             format!("the runtime keeps the profiler loaded: {error}")
         })
     }
@@ -276,6 +308,11 @@ impl Session {
     /// The settings that count; `None` before the first start.
     pub fn config(&self) -> Option<Config> {
         self.told().as_ref().map(|told| told.config.clone())
+    }
+
+    /// For how long it is attached, if it is and somebody said.
+    pub fn leave_after(&self) -> Option<Duration> {
+        self.told().as_ref().and_then(|told| told.leave_after)
     }
 
     /// Where lines go; `None` before the first start.

@@ -20,7 +20,7 @@ const UNLOADING_MAX: usize = 1024;
 /// that it has freed already. The time begins as it says that it unloads a module, and ends with
 /// the stop of all threads in which it takes the code out. (`LoaderAllocator::GCLoaderAllocators`;
 /// seen on .NET 8, where `GetFunctionFromIP3` faulted in between.)
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct NoAsking {
     /// On the monotonic clock, in nanoseconds; 0 if it may be asked.
     since_ns: AtomicU64,
@@ -29,6 +29,11 @@ pub struct NoAsking {
 }
 
 impl NoAsking {
+    /// It may be asked.
+    pub const fn new() -> Self {
+        Self { since_ns: AtomicU64::new(0), is_stopped: AtomicBool::new(false) }
+    }
+
     /// A module begins to be unloaded.
     pub fn begins(&self) {
         self.since_ns.store(clock::monotonic_ns(), Ordering::SeqCst);
@@ -107,7 +112,7 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_until_the_code_is_out() {
-        let no_asking = NoAsking::default();
+        let no_asking = NoAsking::new();
         assert!(no_asking.is_over());
         no_asking.begins();
         for reason in [SuspendReason::Gc, SuspendReason::Other] {

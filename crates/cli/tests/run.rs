@@ -132,6 +132,13 @@ fn a_program_that_cannot_be_started_has_its_own_codes() {
     assert!(dir.out_folders().is_empty(), "an empty folder stayed behind");
 }
 
+/// Whether a process blocks signals, as `corprof run` does while its program runs.
+fn holds_signals_back(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    blocked.is_some_and(|set| set.trim().bytes().any(|digit| digit != b'0'))
+}
+
 #[test]
 fn signals_reach_the_program() {
     let dir = Dir::new();
@@ -149,6 +156,8 @@ fn signals_reach_the_program() {
             .spawn()
             .unwrap();
         assert!(eventually(|| exists(&ready)));
+        // Before, a signal would end `corprof` itself: the program may be faster than that.
+        assert!(eventually(|| holds_signals_back(child.id())));
         let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
         assert!(kill.unwrap().success());
         let ran = Ran::of(child.wait_with_output().unwrap());

@@ -160,7 +160,7 @@ impl Profiler {
         // The wall time of running threads is charged by CPU samples.
         let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);
         self.registry.resume(CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone()));
-        // What nobody took is of the last session.
+        // What nobody took is of the last session, which has been told that it is over.
         drop(self.inbox.take(Duration::ZERO));
         self.pauses.begin();
         let session = place.insert(Session {
@@ -170,16 +170,12 @@ impl Profiler {
             before,
             stopped: false,
         });
-        let started = started(&config, &runtime.version(), &folder);
-        let begun = self.begin(session, config, runtime, folder);
-        match begun {
-            Ok(()) => log.info(&started),
-            Err(_) => {
-                session.stopped = true;
-                self.registry.stop();
-                session.ticker.stop.store(true, Ordering::Release);
-                session.collector.stopped.store(true, Ordering::Release);
-            }
+        let begun = self.begin(session, wanted, config, runtime, folder);
+        if begun.is_err() {
+            session.stopped = true;
+            self.registry.stop();
+            session.ticker.stop.store(true, Ordering::Release);
+            session.collector.stopped.store(true, Ordering::Release);
         }
         begun
     }
@@ -187,6 +183,7 @@ impl Profiler {
     fn begin(
         &self,
         session: &Session,
+        wanted: Wanted,
         config: Config,
         runtime: Arc<dyn Runtime>,
         folder: PathBuf,
@@ -198,13 +195,9 @@ impl Profiler {
         self.spawn_ticker(session, &config)?;
         #[cfg(feature = "oracle")]
         let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), session.log.clone());
-        let wanted = Wanted {
-            cpu: config.cpu_enabled,
-            wall: config.wall_enabled,
-            span_ids: config.span_ids,
-        };
         let natives = config.native_threads;
         let runtime_version = runtime.version();
+        let started = started(&config, &runtime_version, &folder);
         let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
         let parts = Parts {
             shared,
@@ -238,6 +231,7 @@ impl Profiler {
         };
         thread::spawn("corprof-collect", run).map_err(StartError::Thread)?;
         shared.gate.open();
+        session.log.info(&started);
         Ok(())
     }
 

@@ -9,7 +9,8 @@
 //! after a moment all the same: that it throws a null reference at just that instant has to be
 //! risked.
 
-use signal::record::ThreadRef;
+use model::limits::WALL_DISTANCE_NS_MAX;
+use signal::record::{Record, ThreadRef};
 use sys::proc::Blocked;
 use sys::{alternate_stack, clock, disposition};
 
@@ -17,12 +18,10 @@ use super::{Change, Registry, Threads};
 use crate::cpu::Watch;
 use crate::event::Event;
 
-/// Between two looks at a thread, in nanoseconds.
+/// Between two looks at a thread that is not sampled yet, in nanoseconds.
 const LOOK_NS: u64 = 5_000_000;
-/// How long a thread is waited for, in nanoseconds.
+/// How long a thread is waited for before it is sampled, in nanoseconds.
 const PATIENCE_NS: u64 = 100_000_000;
-/// The kernel's number of the system call `futex`.
-const FUTEX: u32 = 202;
 
 /// A thread whose room nobody has seen yet.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +33,19 @@ pub struct Unseen {
     is_sampled: bool,
 }
 
+#[cfg(test)]
+impl Unseen {
+    /// When it is looked at again.
+    pub fn next_look_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Has it looked at the next time.
+    pub fn look_now(&mut self) {
+        self.next_ns = 0;
+    }
+}
+
 impl Registry {
     /// Notes that a thread's room is to be seen to before it is sampled.
     pub(super) fn see_to_room(&self, threads: &mut Threads, thread: ThreadRef, tid: u32) {
@@ -43,57 +55,64 @@ impl Registry {
         threads.unseen.push(Unseen { thread, tid, since_ns, next_ns: since_ns, is_sampled: false });
     }
 
-    /// Looks after threads whose room has not been seen yet; for the ticker. Returns whether there
-    /// are any.
+    /// Looks after threads whose room has not been seen yet; for the ticker. Returns whether some
+    /// of them are not sampled yet.
     pub fn look_for_room(&self) -> bool {
-        let mut threads = self.lock();
-        if threads.unseen.is_empty() {
+        // Not under the lock, for which new threads would wait: each look reads a file.
+        let mut unseen = std::mem::take(&mut self.lock().unseen);
+        if unseen.is_empty() {
             return false;
         }
         let now_ns = clock::monotonic_ns();
-        let mut unseen = std::mem::take(&mut threads.unseen);
-        unseen.retain_mut(|one| !self.is_seen(&mut threads, one, now_ns));
-        threads.unseen = unseen;
-        !threads.unseen.is_empty()
+        unseen.retain_mut(|one| one.next_ns > now_ns || !self.is_seen(one, now_ns));
+        let waits = unseen.iter().any(|one| !one.is_sampled);
+        self.lock().unseen.append(&mut unseen);
+        waits
     }
 
     /// Whether a thread has room, or is no longer tracked.
-    fn is_seen(&self, threads: &mut Threads, one: &mut Unseen, now_ns: u64) -> bool {
-        let Unseen { thread, tid, since_ns, next_ns, .. } = *one;
-        let Some(record) = self.shared.records.get(thread.index as usize) else { return true };
-        if !record.is(thread.generation, tid) {
+    fn is_seen(&self, one: &mut Unseen, now_ns: u64) -> bool {
+        let Some(record) = self.shared.records.get(one.thread.index as usize) else { return true };
+        if !record.is(one.thread.generation, one.tid) {
             return true;
         }
-        let room = record.has_room();
-        let is_late = now_ns.saturating_sub(since_ns) > PATIENCE_NS;
-        if !one.is_sampled && (room == Some(true) || is_late) {
+        let has_room = record.has_room();
+        let age_ns = now_ns.saturating_sub(one.since_ns);
+        if !one.is_sampled && (has_room == Some(true) || age_ns > PATIENCE_NS) {
             one.is_sampled = true;
-            self.begin_to_sample(threads, thread, tid);
+            self.begin_to_sample(record, one.thread, one.tid);
         }
-        if room == Some(false)
-            && record.wanted_room().is_some_and(|(spare, _)| spare == 0)
-            && let Some(spare) = alternate_stack::spare()
-        {
+        if has_room == Some(true) {
+            return true;
+        }
+        if has_room == Some(false) && record.wanted_room().is_some_and(|(spare, _)| spare == 0) {
+            let spare = alternate_stack::spare().unwrap_or(0);
             record.want_room(alternate_stack::SPARE_BYTES, spare);
         }
-        if now_ns >= next_ns && room != Some(true) {
-            one.next_ns = now_ns.saturating_add(LOOK_NS);
-            if let Some(Blocked::At { call: Some(FUTEX), .. }) = Blocked::read(tid) {
-                // If it has ended, or its queue is full, it is looked at again.
-                let _again = disposition::send(tid, threads.cpu.signal(), thread.to_value());
-            }
+        // A thread that never waits in a futex, such as one that accepts connections, is looked at
+        // ever less often.
+        let distance_ns = if one.is_sampled { age_ns.min(WALL_DISTANCE_NS_MAX) } else { LOOK_NS };
+        one.next_ns = now_ns.saturating_add(distance_ns);
+        if Blocked::read(one.tid).is_some_and(|blocked| blocked.is_in_futex()) {
+            let signal = self.lock().cpu.signal();
+            // If it has ended, or its queue is full, it is looked at again.
+            let _again = disposition::send(one.tid, signal, one.thread.to_value());
         }
-        room == Some(true)
+        false
     }
 
-    fn begin_to_sample(&self, threads: &mut Threads, thread: ThreadRef, tid: u32) {
-        let Some(record) = self.shared.records.get(thread.index as usize) else { return };
+    fn begin_to_sample(&self, record: &Record, thread: ThreadRef, tid: u32) {
+        let mut threads = self.lock();
+        // It may have ended meanwhile.
+        if threads.stopped || !record.is(thread.generation, tid) {
+            return;
+        }
         // Else the first sample would carry it all.
         if let Some(now_ns) = clock::thread_cpu_ns(tid) {
             let cpu_ns = record.take_cpu_ns(now_ns);
             self.inbox.post(Event::Unsampled { thread: Some(thread), cpu_ns });
         }
-        let watch = self.watch(threads, thread, tid, true);
+        let watch = self.watch(&threads, thread, tid, true);
         if matches!(watch, Watch::Scanned) {
             threads.changes.push(Change::Scanned { thread, tid });
         }

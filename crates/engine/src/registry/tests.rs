@@ -397,3 +397,44 @@ fn unsampled(registry: &Registry, whose: Option<()>) -> u64 {
     });
     charged.sum()
 }
+
+/// It has no room that anybody has seen, and can't be asked: it is sampled after a moment, and then
+/// costs less and less.
+#[test]
+fn a_thread_that_waits_elsewhere_is_not_looked_at_for_ever() {
+    let registry = native_registry();
+    registry.begin(true);
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let (tell, told) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        tell.send(thread::own_id()).expect("somebody listens");
+        std::io::Read::read(&mut &theirs, &mut [0]).expect("the end")
+    });
+    let tid = told.recv().expect("an id");
+    let arrival =
+        Arrival { tid, stack: None, signals: Signals::Later, class: ThreadClass::Managed };
+    registry.track(Id::Managed(ManagedId(1)), &arrival);
+    let start = Instant::now();
+    while registry.look_for_room() {
+        assert!(start.elapsed() < LIMIT);
+        std::thread::yield_now();
+    }
+    let changes = registry.take_changes();
+    assert!(
+        matches!(changes[..], [Change::Started { scanned: false, .. }, Change::Scanned { .. }]),
+        "{changes:?}"
+    );
+    let next_ns = |registry: &Registry| registry.lock().unseen[0].next_look_ns();
+    for _ in 0..3 {
+        let age_ns = start.elapsed().as_nanos() as u64;
+        registry.lock().unseen[0].look_now();
+        assert!(!registry.look_for_room());
+        assert!(next_ns(&registry) >= clock::monotonic_ns().saturating_add(age_ns / 2));
+    }
+    drop(ours);
+    reader.join().expect("no panic");
+    registry.destroyed(ManagedId(1));
+    registry.lock().unseen[0].look_now();
+    assert!(!registry.look_for_room());
+    assert!(registry.lock().unseen.is_empty(), "it has ended");
+}

@@ -124,7 +124,19 @@ pub enum Blocked {
     },
 }
 
+/// The kernel's number of the system call `futex`.
+#[cfg(target_arch = "x86_64")]
+const FUTEX: u32 = 202;
+#[cfg(target_arch = "aarch64")]
+const FUTEX: u32 = 98;
+
 impl Blocked {
+    /// Whether it waits in a futex, as for a lock or a condition.
+    #[must_use]
+    pub fn is_in_futex(&self) -> bool {
+        matches!(self, Self::At { call: Some(FUTEX), .. })
+    }
+
     /// Reads `syscall`; `None` once the thread has ended, or if the kernel refuses.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
