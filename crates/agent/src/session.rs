@@ -38,7 +38,7 @@ pub struct Session {
     told: Mutex<Option<Told>>,
     /// Whether OpenTelemetry's contexts are published.
     otel: OnceLock<bool>,
-    /// When the runtime must not be asked. Told of while all threads stand still, so without a lock.
+    /// When the runtime must not be asked. Told of while all threads stand still: without a lock.
     no_asking: NoAsking,
 }
 

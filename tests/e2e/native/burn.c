@@ -1,8 +1,9 @@
 /* Threads that the runtime knows nothing of, and that compute. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define SHORT_SECONDS 0.004
 
@@ -11,12 +12,6 @@ struct work {
     long tid;
     long cpu_ns;
 };
-
-static long thread_cpu_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return time.tv_sec * 1000000000L + time.tv_nsec;
-}
 
 __attribute__((noinline)) long burn_multiply(long rounds) {
     volatile long x = 1;

@@ -1,8 +1,9 @@
 /* Native code between managed code: called by P/Invoke, and calling back. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 typedef long (*callback)(long rounds);
 
@@ -12,12 +13,6 @@ struct work {
     long tid;
     long cpu_ns;
 };
-
-static long thread_cpu_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return time.tv_sec * 1000000000L + time.tv_nsec;
-}
 
 __attribute__((noinline)) static long calls_compute(long rounds) {
     long x = 1;
