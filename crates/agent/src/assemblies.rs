@@ -14,35 +14,26 @@ const KNOWN_MAX: usize = 4096;
 /// Those that are known, until they are unloaded.
 #[derive(Default)]
 pub struct Assemblies {
-    /// By the runtime's number; `None` for one that was unloaded. That one may be asked for once
-    /// more before it is gone, and its number may be given again: it is asked for each time.
-    known: HashMap<ModuleId, Option<Arc<Assembly>>>,
+    /// By the runtime's number, which may be given again.
+    known: HashMap<ModuleId, Arc<Assembly>>,
 }
 
 impl Assemblies {
     /// A module's assembly.
     pub fn of(&mut self, info: &Info, module: ModuleId) -> Arc<Assembly> {
-        match self.known.get(&module) {
-            Some(Some(assembly)) => Arc::clone(assembly),
-            Some(None) => Arc::new(read(info, module)),
-            None => {
-                let assembly = Arc::new(read(info, module));
-                self.put(module, Some(Arc::clone(&assembly)));
-                assembly
-            }
+        if let Some(assembly) = self.known.get(&module) {
+            return Arc::clone(assembly);
         }
-    }
-
-    fn put(&mut self, module: ModuleId, assembly: Option<Arc<Assembly>>) {
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        self.known.insert(module, assembly);
+        let assembly = Arc::new(read(info, module));
+        Arc::clone(self.known.entry(module).or_insert(assembly))
     }
 
     /// The runtime's number of a module may soon be another one's.
     pub fn forget(&mut self, module: ModuleId) {
-        self.put(module, None);
+        self.known.remove(&module);
     }
 
     /// Any of the numbers may be another one's.

@@ -7,7 +7,6 @@ use engine::{MethodName, ModuleKey};
 use metadata::{Metadata, Token, TypeArg, dynamic_name, type_argument};
 
 use crate::assemblies::Assemblies;
-use crate::unloading::Asked;
 
 /// Generic arguments inside generic arguments, as deep as names go.
 const ARGUMENT_DEPTH_MAX: usize = 4;
@@ -33,16 +32,15 @@ const ELEMENTS: [(u32, &str); 16] = [
 
 /// The module that a method belongs to, and its names. A dynamic method is its own module.
 pub fn of(
-    asked: Asked<'_>,
+    info: &Info,
     function: FunctionId,
     assemblies: &mut Assemblies,
 ) -> (ModuleKey, Option<MethodName>) {
-    let info = asked.info;
     if info.is_dynamic(function) {
         return (ModuleKey(function.0), dynamic(info, function));
     }
     match info.function(function) {
-        Some(known) => (ModuleKey(known.module.0), from_metadata(asked, &known, assemblies)),
+        Some(known) => (ModuleKey(known.module.0), from_metadata(info, &known, assemblies)),
         None => (ModuleKey(function.0), None),
     }
 }
@@ -54,19 +52,18 @@ fn dynamic(info: &Info, function: FunctionId) -> Option<MethodName> {
 }
 
 fn from_metadata(
-    asked: Asked<'_>,
+    info: &Info,
     known: &FunctionInfo,
     assemblies: &mut Assemblies,
 ) -> Option<MethodName> {
-    let info = asked.info;
-    let metadata = asked.metadata(known.module)?;
+    let metadata = info.metadata(known.module)?;
     let token = Token(known.token);
     let type_args: Vec<TypeArg> = match known.class.and_then(|class| info.class(class)) {
-        Some(class) => class.type_args.iter().map(|arg| type_arg(asked, *arg, 0)).collect(),
+        Some(class) => class.type_args.iter().map(|arg| type_arg(info, *arg, 0)).collect(),
         None => Vec::new(),
     };
     let method_args: Vec<TypeArg> =
-        known.type_args.iter().map(|arg| type_arg(asked, *arg, 0)).collect();
+        known.type_args.iter().map(|arg| type_arg(info, *arg, 0)).collect();
     let name = metadata::display(&metadata, token, &type_args, &method_args)?;
     Some(MethodName {
         display: name.full,
@@ -92,8 +89,7 @@ fn raw_name(metadata: &dyn Metadata, method: Token) -> String {
 }
 
 /// A generic argument's display name.
-fn type_arg(asked: Asked<'_>, class: ClassId, depth: usize) -> TypeArg {
-    let info = asked.info;
+fn type_arg(info: &Info, class: ClassId, depth: usize) -> TypeArg {
     const UNKNOWN: &str = "…";
     let deeper = depth.saturating_add(1);
     if deeper > ARGUMENT_DEPTH_MAX {
@@ -101,17 +97,17 @@ fn type_arg(asked: Asked<'_>, class: ClassId, depth: usize) -> TypeArg {
     }
     if let Some((element, element_class, rank)) = info.array(class) {
         let element = match element_class {
-            Some(class) => type_arg(asked, class, deeper),
+            Some(class) => type_arg(info, class, deeper),
             None => primitive(element),
         };
         return element.array(rank);
     }
     let Some(found) = info.class(class) else { return TypeArg::Known(UNKNOWN.to_owned()) };
-    let Some(metadata) = asked.metadata(found.module) else {
+    let Some(metadata) = info.metadata(found.module) else {
         return TypeArg::Known(UNKNOWN.to_owned());
     };
     let args: Vec<TypeArg> =
-        found.type_args.iter().map(|arg| type_arg(asked, *arg, deeper)).collect();
+        found.type_args.iter().map(|arg| type_arg(info, *arg, deeper)).collect();
     type_argument(&metadata, Token(found.token), &args)
 }
 

@@ -9,7 +9,7 @@ use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
 use crate::names;
-use crate::unloading::{Asked, NoAsking, Unloading};
+use crate::unloading::NoAsking;
 
 /// How long an unloading thread waits for a look-up that is under way. A look-up takes some ten
 /// microseconds, or as long as the collector has to wait for a processor; it could only take longer
@@ -28,7 +28,6 @@ pub struct Clr {
     looking_up: Mutex<Assemblies>,
     /// Something was unloaded during a look-up, and is to be forgotten at the next.
     is_stale: AtomicBool,
-    unloading: Unloading,
     no_asking: &'static NoAsking,
 }
 
@@ -40,7 +39,6 @@ impl Clr {
             lines: AtomicBool::new(false),
             looking_up: Mutex::default(),
             is_stale: AtomicBool::new(false),
-            unloading: Unloading::default(),
             no_asking,
         }
     }
@@ -76,9 +74,8 @@ impl Clr {
         }
     }
 
-    /// The same, for a module, which is forgotten; later look-ups leave it alone.
+    /// The same, for a module, which is forgotten; look-ups wait until its code is gone.
     pub fn unloading(&self, module: ModuleId) {
-        self.unloading.begins(module);
         // Before the wait: a look-up that begins after it sees this.
         self.no_asking.begins();
         match self.wait_for_look_up() {
@@ -190,15 +187,7 @@ impl Runtime for Clr {
             assemblies.forget_all();
         }
         let (function, rejit) = self.info.function_at(address)?;
-        let asked = Asked { info: &self.info, unloading: &self.unloading };
-        let (module, name) = names::of(asked, function, &mut assemblies);
-        if self.unloading.has(ModuleId(module.0)) {
-            // Its code is about to be another's: only this address, and only until the collector
-            // hears of the unloading.
-            let ranges = vec![(address, address.saturating_add(1))];
-            let (siblings, il) = (Vec::new(), Vec::new());
-            return Some((Code { module, start: address, ranges, siblings, il }, None));
-        }
+        let (module, name) = names::of(&self.info, function, &mut assemblies);
         let code = self.code(address, function, rejit, module);
         Some((code, name))
     }
