@@ -6,7 +6,7 @@ use clr::SuspendReason;
 use sys::clock;
 
 /// How long the runtime may take from the word that it unloads a module to the end of the module's
-/// code, in nanoseconds.
+/// code, in nanoseconds. In 997 unloadings on .NET 8 and 9, on a busy machine, it took up to 53 ms.
 const NO_ASKING_NS_MAX: u64 = 500_000_000;
 
 /// When the runtime must not be asked what lies at an address: it goes through the code of modules
