@@ -223,6 +223,10 @@ fn an_agent_does_what_it_is_told() -> Result<()> {
         until(|| ctl(&["status"]).is_ok_and(|said| said.code == Some(0)))?;
         let said = ctl(&["status"])?.good()?;
         ensure!(said.contains("running") && said.contains("10ms"), "{said}");
+        // What it says is what it does, also if it runs already.
+        let said = ctl(&["start", "--cpu-interval", "5ms"])?.good()?;
+        ensure!(said.contains("running") && said.contains("5ms"), "{said}");
+        ctl(&["start"])?.good()?;
         let said = ctl(&["set", "--cpu-interval", "2ms"])?.good()?;
         ensure!(said.contains("running") && said.contains("2ms"), "{said}");
         let said = ctl(&["stop"])?.good()?;
@@ -247,7 +251,8 @@ fn an_agent_does_what_it_is_told() -> Result<()> {
         .filter_map(|(_, profile)| profile.report.as_ref())
         .map(|report| (report.sampler.as_str(), report.cpu_interval_ns))
         .collect();
-    let expected = [("timer", 10_000_000), ("timer", 2_000_000), ("scan", 2_000_000)];
+    let expected =
+        [("timer", 10_000_000), ("timer", 5_000_000), ("timer", 2_000_000), ("scan", 2_000_000)];
     checks.that(sampled == expected, format!("sampled {sampled:?}"));
     checks.done()
 }
