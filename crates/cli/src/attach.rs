@@ -136,23 +136,31 @@ fn unreachable(pid: u32, error: &Unreachable) -> Failure {
 
 /// What the agent is told.
 fn request(args: &AttachArgs, place: &Place) -> Request {
-    let mut settings = args.options.settings();
-    let mut set = |name: &str, value: String, if_unset: bool| {
-        let is_given = settings.iter().any(|(other, _)| other == name);
-        if !(if_unset && is_given) {
-            settings.retain(|(other, _)| other != name);
-            settings.push((name.to_owned(), value));
-        }
-    };
-    set("CORPROF_OUTPUT_DIR", place.theirs.to_string_lossy().into_owned(), false);
-    set("CORPROF_UPLOAD_PERIOD", RUN_PERIOD.to_owned(), true);
-    set("CORPROF_LOG_FILE", place.theirs.join(LOG).to_string_lossy().into_owned(), true);
-    // Who runs it by hand wants it, whatever the environment says.
-    set("CORPROF_ENABLED", "true".to_owned(), false);
-    set("CORPROF_CONTROL", "true".to_owned(), false);
+    let given = args.options.settings();
+    let log = place.theirs.join(LOG);
+    let defaults =
+        [("CORPROF_UPLOAD_PERIOD", RUN_PERIOD.into()), ("CORPROF_LOG_FILE", log.to_string_lossy())];
+    // Who runs it by hand wants it, and to end it, whatever the environment says.
+    let always = [
+        ("CORPROF_OUTPUT_DIR", place.theirs.to_string_lossy()),
+        ("CORPROF_ENABLED", "true".into()),
+        ("CORPROF_CONTROL", "true".into()),
+    ];
+    let is_given = |name: &str| given.iter().any(|(other, _)| other == name);
+    let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
+    let rest = given.iter().filter(|(name, _)| always.iter().all(|(other, _)| other != name));
+    let mut settings: Vec<(String, String)> = rest.map(absolute).collect();
+    settings.extend(defaults.chain(always).map(|(name, value)| (name.to_owned(), value.into())));
     // It leaves by itself if we can't tell it to.
     let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
     Request { command: Command::Attach(leave_after), settings }
+}
+
+/// A setting as the process has to have it, whose own folder is another one.
+fn absolute((name, value): &(String, String)) -> (String, String) {
+    let path = (name == "CORPROF_LOG_FILE").then(|| std::path::absolute(value).ok()).flatten();
+    let path = path.map(|path| path.to_string_lossy().into_owned());
+    (name.clone(), path.unwrap_or_else(|| value.clone()))
 }
 
 fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachError> {
