@@ -14,6 +14,8 @@ use crate::product::cargo;
 const FRAMES: [u32; 5] = [10, 40, 100, 500, 1000];
 const KINDS: [(&str, &str); 2] =
     [("managed", "frame pointers, among 3,000 methods"), ("native", "among 400,000 rows")];
+/// Whether the stack was walked before.
+const CACHES: [(&str, &str); 2] = [("known", "walked before"), ("new", "not")];
 /// Walks under callgrind, where each is like the other.
 const COUNTED: u32 = 20;
 /// Walks whose time is taken.
@@ -26,48 +28,66 @@ pub fn run(target: &Path) -> Result<()> {
     let counts = target.join("bench/handler.callgrind");
     fs::create_dir_all(target.join("bench"))?;
     println!("\nA walk in the handler ({COUNTED} counted, {TIMED} timed):\n");
-    println!("| frames | stack | instructions | a frame | ns |\n|---|---|---|---|---|");
-    for (kind, what) in KINDS {
+    println!("| frames | stack | walked before | instructions | a frame | ns |");
+    println!("|---|---|---|---|---|---|");
+    let cases = KINDS.into_iter().flat_map(|kind| CACHES.map(|cache| (kind, cache)));
+    for ((kind, what), (cache, before)) in cases {
         for frames in FRAMES {
-            let ns = nanos(&program, kind, frames)?;
-            let Some(instructions) = instructions(&program, kind, frames, &counts)? else {
-                println!("| {frames} | {kind}: {what} | not counted | | {ns} |");
+            let walk = Walk { program: &program, kind, frames, cache };
+            let ns = walk.nanos()?;
+            let row = format!("| {frames} | {kind}: {what} | {before} |");
+            let Some(instructions) = walk.instructions(&counts)? else {
+                println!("{row} not counted | | {ns} |");
                 continue;
             };
-            let each = instructions / u64::from(frames);
-            println!("| {frames} | {kind}: {what} | {instructions} | {each} | {ns} |");
+            println!("{row} {instructions} | {} | {ns} |", instructions / u64::from(frames));
         }
     }
     Ok(())
 }
 
-fn nanos(program: &Path, kind: &str, frames: u32) -> Result<u64> {
-    let arguments = [kind, &frames.to_string(), &TIMED.to_string()];
-    let output = Command::new(program).args(arguments).output().context("walk_cost")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "walk_cost failed: {errors}");
-    String::from_utf8_lossy(&output.stdout).trim().parse().context("walk_cost")
+/// A stack to walk.
+struct Walk<'a> {
+    program: &'a Path,
+    kind: &'a str,
+    frames: u32,
+    cache: &'a str,
 }
 
-/// Instructions of one walk; `None`, loudly, if there is no valgrind.
-fn instructions(program: &Path, kind: &str, frames: u32, out: &Path) -> Result<Option<u64>> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--toggle-collect=*measured*"]);
-    command.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
-    command.args([kind, &frames.to_string(), &COUNTED.to_string()]);
-    match command.output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("SKIPPED: there is no valgrind to count instructions (apt-get install)");
-            Ok(None)
-        }
-        Err(error) => Err(error).context("valgrind"),
-        Ok(output) => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            ensure!(output.status.success(), "valgrind: {errors}");
-            let text = fs::read_to_string(out).with_context(|| format!("{}", out.display()))?;
-            let all = total(&text).with_context(|| format!("no total in {}", out.display()))?;
-            ensure!(all > 0, "callgrind counted nothing: is `measured` gone?");
-            Ok(Some(all / u64::from(COUNTED)))
+impl Walk<'_> {
+    /// The arguments of `walk_cost`.
+    fn arguments(&self, times: u32) -> [String; 4] {
+        [self.kind.into(), self.frames.to_string(), times.to_string(), self.cache.into()]
+    }
+
+    fn nanos(&self) -> Result<u64> {
+        let mut command = Command::new(self.program);
+        let output = command.args(self.arguments(TIMED)).output().context("walk_cost")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "walk_cost failed: {errors}");
+        String::from_utf8_lossy(&output.stdout).trim().parse().context("walk_cost")
+    }
+
+    /// Instructions of one walk; `None`, loudly, if there is no valgrind.
+    fn instructions(&self, out: &Path) -> Result<Option<u64>> {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--toggle-collect=*measured*"]);
+        command.arg(format!("--callgrind-out-file={}", out.display())).arg(self.program);
+        command.args(self.arguments(COUNTED));
+        match command.output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                eprintln!("SKIPPED: there is no valgrind to count instructions (apt-get install)");
+                Ok(None)
+            }
+            Err(error) => Err(error).context("valgrind"),
+            Ok(output) => {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                ensure!(output.status.success(), "valgrind: {errors}");
+                let text = fs::read_to_string(out).with_context(|| format!("{}", out.display()))?;
+                let all = total(&text).with_context(|| format!("no total in {}", out.display()))?;
+                ensure!(all > 0, "callgrind counted nothing: is `measured` gone?");
+                Ok(Some(all / u64::from(COUNTED)))
+            }
         }
     }
 }

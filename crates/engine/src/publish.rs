@@ -1,10 +1,11 @@
 //! The tables that handlers see now, and the older ones until no handler can see them any more.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use signal::cache::{Cache, ENTRIES};
 use signal::handler::Shared;
-use signal::walk::Tables;
+use signal::tables::Tables;
 use unwind::native::NativeTable;
 
 use crate::methods::MethodTable;
@@ -14,6 +15,7 @@ struct Published {
     tables: Tables<'static>,
     _native: Arc<NativeTable>,
     _methods: Arc<MethodTable>,
+    _cache: Vec<AtomicU64>,
 }
 
 /// Publishes tables; owns what is published.
@@ -40,11 +42,15 @@ impl Publisher {
         hijack: Option<u64>,
     ) {
         let hijack = hijack.unwrap_or(0);
-        let view = Tables { native: native.view(), managed: methods.view(), hijack };
-        // SAFETY: the view borrows from the two Arcs' contents, which don't move and live as long
-        // as the box that holds the Arcs; the box is freed only when no handler can see it.
+        let entries: Vec<AtomicU64> = (0..ENTRIES).map(|_| AtomicU64::new(0)).collect();
+        let cache = Cache { entries: &entries };
+        let view = Tables { native: native.view(), managed: methods.view(), hijack, cache };
+        // SAFETY: the view borrows from the contents of the two Arcs and of the Vec, which don't
+        // move and live as long as the box that holds them; the box is freed only when no handler
+        // can see it.
         let tables = unsafe { std::mem::transmute::<Tables<'_>, Tables<'static>>(view) };
-        let new = Box::new(Published { tables, _native: native, _methods: methods });
+        let new =
+            Box::new(Published { tables, _native: native, _methods: methods, _cache: entries });
         let place = std::ptr::from_ref(&new.tables).cast_mut();
         self.shared.tables.store(place, Ordering::SeqCst);
         self.retired.extend(self.current.replace(new));

@@ -6,10 +6,12 @@ use model::limits::SYMBOLS_KEPT_BYTES_MAX;
 use model::{EndReason, FrameKind};
 use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
 use rustc_hash::FxHashMap;
+use signal::cache::Cache;
 use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::StackCopy;
-use signal::walk::{Bounds, Guess, Tables, walk};
+use signal::tables::Tables;
+use signal::walk::{Bounds, Guess, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
@@ -184,7 +186,8 @@ impl Symbolizer {
             }
             frames.clear();
             let methods = self.methods.small_table(&known);
-            let tables = Tables { managed: methods.view(), ..self.publisher.current() };
+            let now = self.publisher.current();
+            let tables = Tables { managed: methods.view(), cache: Cache::default(), ..now };
             let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
             let again = sure.iter().copied().chain(frames.iter()).collect();
             let before = std::mem::replace(&mut known, again);

@@ -1,10 +1,11 @@
-//! `walk_cost KIND FRAMES TIMES`: walks a made stack so often and prints the median of their
+//! `walk_cost KIND FRAMES TIMES CACHE`: walks a made stack so often and prints the median of their
 //! nanoseconds. `cargo xtask bench handler` runs it under callgrind and counts the instructions of
 //! `measured`.
 //!
 //! KIND `managed`: a chain of frame pointers through methods of a table of 3,000. KIND `native`:
 //! frames without, each found among 400,000 rows of 40 modules. Which functions are called is
-//! chosen so that searches do not repeat each other.
+//! chosen so that searches do not repeat each other. CACHE `known`: the stack was walked before
+//! with the same tables, as nearly all are; `new`: there is no cache.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::std_instead_of_core,
@@ -13,13 +14,16 @@
 
 use std::error::Error;
 use std::hint::black_box;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use signal::arch::Registers;
+use signal::cache::{Cache, ENTRIES};
 use signal::frames::Frames;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::{Region, Row, Table};
-use signal::walk::{Bounds, Start, Tables, Walked, walk};
+use signal::tables::Tables;
+use signal::walk::{Bounds, Start, Walked, walk};
 
 const STACK: u64 = 0x7fff_0000_0000;
 /// A step through a table that meets all its places: odd, and no neighbour's.
@@ -72,18 +76,23 @@ impl Made {
 /// One walk: what callgrind counts.
 #[inline(never)]
 fn measured(tables: &Tables<'_>, start: Start, stack: &[u64], frames: &mut Frames) -> Walked {
-    let high = STACK + 8 * stack.len() as u64;
-    let bounds = Bounds::of_leaf(start.registers.sp, STACK, high);
-    let read = |address: u64| stack.get(((address - STACK) / 8) as usize).copied();
-    walk(tables, bounds, start, &[], read, frames)
+    walk(tables, bounds(start, stack), start, &[], reader(stack), frames)
+}
+
+fn bounds(start: Start, stack: &[u64]) -> Bounds {
+    Bounds::of_leaf(start.registers.sp, STACK, STACK + 8 * stack.len() as u64)
+}
+
+fn reader(stack: &[u64]) -> impl FnMut(u64) -> Option<u64> {
+    |address| stack.get(((address - STACK) / 8) as usize).copied()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    const USAGE: &str = "usage: walk_cost managed|native FRAMES TIMES";
+    const USAGE: &str = "usage: walk_cost managed|native FRAMES TIMES known|new";
     /// Words of each frame.
     const WORDS: u64 = 6;
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, count, times] = words.as_slice() else { return Err(USAGE.into()) };
+    let [kind, count, times, cached] = words.as_slice() else { return Err(USAGE.into()) };
     let (count, times): (u64, u32) = (count.parse()?, times.parse()?);
     let cfa = Cfa::Sp(8 * WORDS as i32);
     let native = Made::new(0x7f00_0000_0000, 40, 10_000, Rule { cfa, bp: SavedBp::Same });
@@ -102,8 +111,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bp = Some(STACK + 8 * WORDS - 16);
     let registers = Registers { ip: made.address(0), sp: STACK, bp };
     let start = Start { registers, exact: true };
-    let tables = Tables { native: native.view(), managed: managed.view(), hijack: 0 };
+    let entries: Vec<AtomicU64> = (0..ENTRIES).map(|_| AtomicU64::new(0)).collect();
+    let cache = if cached == "known" { Cache { entries: &entries } } else { Cache::default() };
+    let tables = Tables { native: native.view(), managed: managed.view(), hijack: 0, cache };
     let mut frames = Frames::default();
+    walk(&tables, bounds(start, &stack), start, &[], reader(&stack), &mut frames);
     let mut times_ns = Vec::new();
     for _ in 0..times {
         frames.clear();

@@ -15,7 +15,8 @@ use crate::gate::Gate;
 use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
 use crate::sample::Sample;
-use crate::walk::{Bounds, Start, Tables, walk};
+use crate::tables::Tables;
+use crate::walk::{Bounds, Start, walk};
 
 /// A timer made the signal.
 const SI_TIMER: i32 = -2;

@@ -5,6 +5,7 @@
 #![no_std]
 
 pub mod arch;
+pub mod cache;
 pub mod context;
 pub mod epilogue;
 pub mod frames;
@@ -18,4 +19,5 @@ pub mod rule;
 pub mod sample;
 mod sync;
 pub mod table;
+pub mod tables;
 pub mod walk;

@@ -38,15 +38,15 @@ impl Row {
     pub const NO_RULE: u32 = u32::MAX;
 }
 
-/// What a search found.
+/// What a search found: a rule, or its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Found<R> {
     /// The address lies in no region.
     Outside,
     /// The address lies in a region, at a place without unwind data.
     NoRule,
-    /// The rule.
-    Rule(Rule),
+    /// The rule that holds there.
+    Rule(R),
 }
 
 /// A borrowed view of a table.
@@ -66,7 +66,20 @@ impl Table<'_> {
     /// # Signal safety
     /// Reads only the table.
     #[must_use]
-    pub fn find(&self, address: u64) -> Found {
+    pub fn find(&self, address: u64) -> Found<Rule> {
+        match self.find_index(address) {
+            Found::Rule(index) => self.rule(index).map_or(Found::NoRule, Found::Rule),
+            Found::NoRule => Found::NoRule,
+            Found::Outside => Found::Outside,
+        }
+    }
+
+    /// The same, as the index of the rule in the table.
+    ///
+    /// # Signal safety
+    /// Reads only the table.
+    #[must_use]
+    pub fn find_index(&self, address: u64) -> Found<u32> {
         let Some(region) = self.region(address) else { return Found::Outside };
         let Ok(offset) = u32::try_from(address.wrapping_sub(region.start)) else {
             return Found::NoRule;
@@ -78,10 +91,19 @@ impl Table<'_> {
         };
         let after = rows.partition_point(|row| row.offset <= offset);
         let row = after.checked_sub(1).and_then(|index| rows.get(index));
-        match row.and_then(|row| self.rules.get(row.rule as usize)) {
-            Some(rule) => Found::Rule(*rule),
+        match row.filter(|row| row.rule != Row::NO_RULE) {
+            Some(row) => Found::Rule(row.rule),
             None => Found::NoRule,
         }
+    }
+
+    /// A rule by its index; `None` if there is none.
+    ///
+    /// # Signal safety
+    /// Reads only the table.
+    #[must_use]
+    pub fn rule(&self, index: u32) -> Option<Rule> {
+        self.rules.get(index as usize).copied()
     }
 
     /// The region that holds an address.

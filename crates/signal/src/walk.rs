@@ -10,7 +10,8 @@ use crate::arch::{Registers, registers_at};
 use crate::epilogue::epilogue;
 use crate::frames::Frames;
 use crate::rule::{Cfa, Rule, SavedBp};
-use crate::table::{Found, Table};
+use crate::table::Found;
+use crate::tables::{Code, Tables};
 
 /// A walk gives up after so many frames even if each makes progress: 16 bytes a frame on an 8 MiB
 /// stack would be half a million, more than a handler may take.
@@ -18,18 +19,6 @@ const STEPS_MAX: u32 = 4096;
 /// Words above the stack pointer that are searched for a frame, where a managed frame without a
 /// rule is walked from outside and the frame pointer is not known.
 const SCAN_WORDS_MAX: u64 = 64;
-
-/// The unwind tables of a moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tables<'a> {
-    /// Of the ELF modules.
-    pub native: Table<'a>,
-    /// Of the runtime's methods, as far as they are known.
-    pub managed: Table<'a>,
-    /// Where the runtime's return hijacker begins; 0 if it was not found. A return address of that
-    /// value stands for another, which only the runtime knows.
-    pub hijack: u64,
-}
 
 /// A frame to start a walk from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,17 +172,17 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
         if at.ip == self.tables.hijack && lookup != at.ip {
             return self.guess(at, &[]);
         }
-        match self.tables.native.find(lookup) {
-            Found::Rule(rule) => return self.native(rule, at),
+        match self.tables.find(lookup) {
+            Code::Native(rule) => self.native(rule, at),
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
             // They push nothing, so where such code was interrupted, its caller is on top.
-            Found::NoRule if lookup == at.ip => return self.helper(at),
-            Found::NoRule => return Err(EndReason::NoRule),
-            Found::Outside => {}
-        }
-        match (epilogue(code), self.tables.managed.find(lookup)) {
-            (Some(rule), _) | (None, Found::Rule(rule)) => self.apply(rule, at),
-            (None, Found::NoRule | Found::Outside) => self.guess(at, code),
+            Code::NativeGap if lookup == at.ip => self.helper(at),
+            Code::NativeGap => Err(EndReason::NoRule),
+            Code::Managed(rule) => self.apply(epilogue(code).unwrap_or(rule), at),
+            Code::Unknown => match epilogue(code) {
+                Some(rule) => self.apply(rule, at),
+                None => self.guess(at, code),
+            },
         }
     }
 

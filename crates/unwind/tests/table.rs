@@ -48,7 +48,7 @@ enum Outcome {
     },
 }
 
-fn by_rule(found: Found, ip: u64) -> Outcome {
+fn by_rule(found: Found<Rule>, ip: u64) -> Outcome {
     let Found::Rule(Rule { cfa, bp }) = found else { return Outcome::NoRule };
     let ip_at = match cfa {
         Cfa::Faulted { ip_at, .. } => ip_at,

@@ -7,7 +7,9 @@
 
 extern crate std;
 use super::*;
-use crate::table::{Region, Row};
+use crate::cache::Cache;
+use crate::table::{Region, Row, Table};
+use core::sync::atomic::AtomicU64;
 use model::limits::{FRAMES_MAX, ROOT_FRAMES_MAX};
 use std::vec::Vec;
 
@@ -113,16 +115,29 @@ const fn at(ip: u64, sp: u64, bp: Option<u64>) -> Start {
 }
 
 /// What came of it.
+#[derive(Debug, PartialEq, Eq)]
 struct Walk {
     walked: Walked,
     frames: Vec<u64>,
     pushed: usize,
 }
 
+/// Walks without a cache, with an empty one, and with what that walk has left: all the same.
 fn run(given: Given<'_>) -> Walk {
+    // Few entries, so that frames take each other's place.
+    let entries = [const { AtomicU64::new(0) }; 4];
+    let caches = [&[][..], &entries, &entries].map(|entries| Cache { entries });
+    let [plain, first, again] = caches.map(|cache| run_with(given, cache));
+    assert_eq!(plain, first);
+    assert_eq!(plain, again);
+    plain
+}
+
+fn run_with(given: Given<'_>, cache: Cache<'_>) -> Walk {
     let native = Owned::new(native(0), given.native);
     let managed = Owned::new(managed(0), given.managed);
-    let tables = Tables { native: native.view(), managed: managed.view(), hijack: given.hijack };
+    let hijack = given.hijack;
+    let tables = Tables { native: native.view(), managed: managed.view(), hijack, cache };
     let high = word(given.stack.len() as u64);
     let bounds = Bounds { low: STACK, high, left: given.left };
     let mut frames = Frames::default();

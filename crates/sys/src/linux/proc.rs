@@ -3,40 +3,28 @@
 
 use std::io;
 
-/// Longest file of these that is read: `stat` has up to about 350 bytes, `status` up to about
-/// 2,000.
-const FILE_BYTES_MAX: usize = 4096;
+/// Room for what `stat`, `syscall`, `schedstat` and `comm` say: `stat` has up to about 350 bytes.
+const LINE_BYTES_MAX: usize = 512;
+/// Room for `status`, which has up to about 2,000 bytes.
+const STATUS_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
 
-/// A small text file's start.
-struct Text {
-    bytes: [u8; FILE_BYTES_MAX],
-    length: usize,
-}
-
-impl Text {
-    /// Reads a file of a thread of this process.
-    fn of_thread(tid: u32, file: &str) -> Option<Self> {
-        let mut path = [0_u8; PATH_BYTES_MAX];
-        write_path(&mut path, tid, file)?;
-        let mut text = Self { bytes: [0; FILE_BYTES_MAX], length: 0 };
-        // SAFETY: the path ends with NUL: it was written into zeroes that are one longer at least.
-        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: the kernel writes at most FILE_BYTES_MAX bytes to the buffer.
-        let read = unsafe { libc::read(fd, text.bytes.as_mut_ptr().cast(), FILE_BYTES_MAX) };
-        // SAFETY: opened above, closed once.
-        unsafe { libc::close(fd) };
-        text.length = usize::try_from(read).ok()?;
-        Some(text)
+/// Reads a file of a thread of this process, as far as there is room for it. The room is the
+/// caller's, so that nothing is copied: the wall sampler reads hundreds of these each second.
+fn read_file<'a>(tid: u32, file: &str, room: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut path = [0_u8; PATH_BYTES_MAX];
+    write_path(&mut path, tid, file)?;
+    // SAFETY: the path ends with NUL: it was written into zeroes that are one longer at least.
+    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return None;
     }
-
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
-    }
+    // SAFETY: the kernel writes at most as many bytes as there is room.
+    let read = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
+    // SAFETY: opened above, closed once.
+    unsafe { libc::close(fd) };
+    room.get(..usize::try_from(read).ok()?)
 }
 
 /// Writes `/proc/self/task/<tid>/<file>`; `None` if it doesn't fit with its NUL.
@@ -85,7 +73,7 @@ impl Stat {
     /// Reads `stat`; `None` once the thread has ended.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
-        Self::parse(Text::of_thread(tid, "stat")?.bytes())
+        Self::parse(read_file(tid, "stat", &mut [0; LINE_BYTES_MAX])?)
     }
 
     /// Whether the thread is running or ready to run.
@@ -140,7 +128,7 @@ impl Blocked {
     /// Reads `syscall`; `None` once the thread has ended, or if the kernel refuses.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
-        Self::parse(Text::of_thread(tid, "syscall")?.bytes())
+        Self::parse(read_file(tid, "syscall", &mut [0; LINE_BYTES_MAX])?)
     }
 
     /// `running`, or `<number> <six arguments> <sp> <ip>`, or `-1 <sp> <ip>`.
@@ -173,7 +161,7 @@ impl SchedStat {
     /// Reads `schedstat`; `None` once the thread has ended, or if the kernel doesn't count.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
-        Self::parse(Text::of_thread(tid, "schedstat")?.bytes())
+        Self::parse(read_file(tid, "schedstat", &mut [0; LINE_BYTES_MAX])?)
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
@@ -188,17 +176,20 @@ impl SchedStat {
 #[must_use]
 pub fn voluntary_switches(tid: u32) -> Option<u64> {
     const KEY: &[u8] = b"\nvoluntary_ctxt_switches:";
-    let text = Text::of_thread(tid, "status")?;
-    let start = text.bytes().windows(KEY.len()).position(|window| window == KEY)?;
-    let rest = text.bytes().get(start.checked_add(KEY.len())?..)?;
+    let mut room = [0; STATUS_BYTES_MAX];
+    let text = read_file(tid, "status", &mut room)?;
+    // It is the last but one line.
+    let start = text.windows(KEY.len()).rposition(|window| window == KEY)?;
+    let rest = text.get(start.checked_add(KEY.len())?..)?;
     number(rest.split(|byte| *byte == b'\n').next()?)
 }
 
 /// A thread's name as the kernel has it, at most 15 bytes.
 #[must_use]
 pub fn thread_name(tid: u32) -> Option<String> {
-    let text = Text::of_thread(tid, "comm")?;
-    Some(String::from_utf8_lossy(text.bytes().trim_ascii_end()).into_owned())
+    let mut room = [0; LINE_BYTES_MAX];
+    let text = read_file(tid, "comm", &mut room)?;
+    Some(String::from_utf8_lossy(text.trim_ascii_end()).into_owned())
 }
 
 /// The ids of all threads of this process. Allocates.
