@@ -1,4 +1,6 @@
 using System;
+using System.Collections.Concurrent;
+using System.Linq;
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.Loader;
@@ -9,6 +11,22 @@ namespace Corprof.TestApps;
 /// <summary>This very program, loaded once more, run, and unloaded, over and over.</summary>
 static class Collectible
 {
+    /// <summary>Collections after which what is still there is held by somebody.</summary>
+    const int CollectionsMax = 20;
+
+    static readonly ConcurrentBag<WeakReference> Contexts = new();
+
+    /// <summary>How many contexts are there although nothing of the program's holds them.</summary>
+    public static int Held()
+    {
+        for (var i = 0; i < CollectionsMax && Contexts.Any(context => context.IsAlive); i++)
+        {
+            GC.Collect();
+            GC.WaitForPendingFinalizers();
+        }
+        return Contexts.Count(context => context.IsAlive);
+    }
+
     public static void LoadAndUnload(Pulse pulse)
     {
         while (pulse.Continues)
@@ -25,6 +43,7 @@ static class Collectible
     static void Run(int seed)
     {
         var context = new AssemblyLoadContext(null, isCollectible: true);
+        Contexts.Add(new WeakReference(context, trackResurrection: true));
         var assembly = context.LoadFromAssemblyPath(typeof(Collectible).Assembly.Location);
         var type = assembly.GetType(typeof(Collectible).FullName);
         var method = type.GetMethod(nameof(Compute), BindingFlags.Static | BindingFlags.NonPublic);

@@ -64,6 +64,7 @@ static class Stress
             Console.Error.WriteLine("the thread does not end: " + thread.Name);
         foreach (var pulse in pulses)
             truth.Add(pulse.Name, pulse.Count);
+        truth.Add("held_contexts", Collectible.Held());
         truth.Add("hung", hung.Count).Add("process_cpu_ns", Kernel.ProcessUsage).Tell();
         if (hung.Count > 0)
             Environment.Exit(HangExitCode);

@@ -109,6 +109,8 @@ fn everything_at_once() -> Result<()> {
             .run_watched(|pid| sizes.look(pid))?;
         let mut checks = run.checks();
         checks.that(run.number("hung")? == 0, "threads hang");
+        let held = run.number("held_contexts")?;
+        checks.that(held == 0, format!("{held} contexts that were unloaded are still there"));
         for activity in ["stolen_signals", "blocked_signals", "forks", "collectible_loads"] {
             let times = run.number(activity)?;
             checks.that(times > 0, format!("{activity}: {times}"));
@@ -138,8 +140,9 @@ fn everything_at_once() -> Result<()> {
 
 /// How much the agent's memory may grow from the middle third of a run to its last, in bytes.
 const OWN_GROWTH: u64 = 1 << 20;
-/// The same of the whole process, which collects garbage when it sees fit.
-const PROCESS_GROWTH: u64 = 48 << 20;
+/// The same of the whole process, which collects garbage when it sees fit: without a profiler, too,
+/// it grew by 50 MB in ten minutes on a machine that left it little time.
+const PROCESS_GROWTH: u64 = 128 << 20;
 
 /// How much memory a process has, as it runs.
 #[derive(Default)]
