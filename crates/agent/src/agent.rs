@@ -26,8 +26,10 @@ impl Agent {
         self.session.profiler()
     }
 
+    /// Where pauses are noted, if they are to be.
     fn pauses(&self) -> Option<&Pauses> {
-        self.profiler().map(Profiler::pauses)
+        let profiler = self.profiler().filter(|_| self.session.follows_pauses());
+        profiler.map(Profiler::pauses)
     }
 }
 
@@ -74,6 +76,7 @@ impl Events for Agent {
 
     fn shutdown(&self) {
         self.control.close();
+        self.session.no_asking().close();
         if let Some(profiler) = self.profiler() {
             profiler.stop();
         }

@@ -9,14 +9,32 @@ use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
 use crate::names;
-use crate::unloading::NoAsking;
+use crate::unloading::{Asking, NoAsking};
 
 /// How long an unloading thread waits for a look-up that is under way. A look-up takes some ten
-/// microseconds, or as long as the collector has to wait for a processor; it could only take longer
-/// if it waited for the unloading thread itself.
-const UNLOAD_WAIT_MAX: Duration = Duration::from_millis(500);
-/// Between two looks at whether an unloading, or a look-up, is over.
-const ASK_AGAIN: Duration = Duration::from_micros(100);
+/// microseconds, or as long as the collector has to wait for a processor, which can be seconds if a
+/// hundred threads want each; it could only take longer if it waited for the unloading thread
+/// itself. One that goes on while code is freed faults.
+const UNLOAD_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at whether an unloading, or a look-up, is over: at first, and at most.
+const ASK_AGAIN_MIN: Duration = Duration::from_micros(100);
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(5);
+
+/// A wait that grows, so that a long one costs no more than a short one.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(ASK_AGAIN_MIN)
+    }
+}
+
+impl Pause {
+    fn sleep(&mut self) {
+        std::thread::sleep(self.0);
+        self.0 = self.0.saturating_mul(2).min(ASK_AGAIN_MAX);
+    }
+}
 
 /// The runtime.
 pub struct Clr {
@@ -63,13 +81,13 @@ impl Clr {
     /// Waits until no look-up is under way, for a short time at most: called by a thread that is
     /// about to unload code, and may hold locks that a look-up needs.
     pub fn wait_for_look_up(&self) -> Option<MutexGuard<'_, Assemblies>> {
-        let start = Instant::now();
+        let (start, mut pause) = (Instant::now(), Pause::default());
         loop {
             match self.looking_up.try_lock() {
                 Ok(assemblies) => return Some(assemblies),
                 Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
                 Err(TryLockError::WouldBlock) if start.elapsed() > UNLOAD_WAIT_MAX => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(ASK_AGAIN),
+                Err(TryLockError::WouldBlock) => pause.sleep(),
             }
         }
     }
@@ -84,16 +102,19 @@ impl Clr {
         }
     }
 
-    /// Takes the lock for a look-up, when nothing is being unloaded.
-    fn begin_look_up(&self) -> MutexGuard<'_, Assemblies> {
+    /// Takes the lock for a look-up, when nothing is being unloaded; `None` if it won't be asked
+    /// any more.
+    fn begin_look_up(&self) -> Option<MutexGuard<'_, Assemblies>> {
+        let mut pause = Pause::default();
         loop {
             let assemblies = self.looking_up.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.no_asking.is_over() {
-                return assemblies;
+            match self.no_asking.asking() {
+                Asking::Allowed => return Some(assemblies),
+                Asking::Never => return None,
+                // Samples wait in the ring meanwhile.
+                Asking::Later => drop(assemblies),
             }
-            // Samples wait in the ring meanwhile.
-            drop(assemblies);
-            std::thread::sleep(ASK_AGAIN);
+            pause.sleep();
         }
     }
 
@@ -182,7 +203,7 @@ impl Clr {
 
 impl Runtime for Clr {
     fn look_up(&self, address: u64) -> Option<(Code, Option<MethodName>)> {
-        let mut assemblies = self.begin_look_up();
+        let mut assemblies = self.begin_look_up()?;
         if self.is_stale.swap(false, Ordering::AcqRel) {
             assemblies.forget_all();
         }

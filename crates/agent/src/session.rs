@@ -2,6 +2,7 @@
 //! at that of `corprof ctl` and `corprof attach`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct Session {
     otel: OnceLock<bool>,
     /// When the runtime must not be asked. Told of while all threads stand still: without a lock.
     no_asking: NoAsking,
+    /// Whether pauses are to be followed, and the runtime tells of them.
+    follows_pauses: AtomicBool,
 }
 
 struct Told {
@@ -68,12 +71,18 @@ impl Session {
             told: Mutex::new(None),
             otel: OnceLock::new(),
             no_asking: NoAsking::new(),
+            follows_pauses: AtomicBool::new(false),
         }
     }
 
     /// When the runtime must not be asked, to be told of stops.
     pub fn no_asking(&self) -> &NoAsking {
         &self.no_asking
+    }
+
+    /// Whether the runtime's stops are to be noted as pauses.
+    pub fn follows_pauses(&self) -> bool {
+        self.follows_pauses.load(Ordering::Relaxed)
     }
 
     /// The profiler, once it has started for the first time.
@@ -104,7 +113,7 @@ impl Session {
     /// environment's settings. Returns whether it does.
     pub fn load(&'static self, info: Info) -> bool {
         let Some((told, clr)) = self.prepare(info, &Settings::new(), None) else { return false };
-        let started = self.start_with(&told, &clr).and_then(|()| listen(&clr, &told));
+        let started = self.start_with(&told, &clr).and_then(|()| self.listen(&clr, &told));
         if let Err(reason) = started {
             told.log
                 .error(&format!("not profiling: {reason}. The application runs on without it."));
@@ -212,7 +221,7 @@ impl Session {
         let (Some(clr), Some(told)) = (self.clr(), place.as_ref()) else {
             return Err("the profiler is not loaded".to_owned());
         };
-        listen(&clr, told)?;
+        self.listen(&clr, told)?;
         self.start_with(told, &clr)?;
         drop(place);
         self.take_in_threads();
@@ -297,6 +306,24 @@ impl Session {
         Err("a callback of the runtime doesn't end".to_owned())
     }
 
+    /// Asks the runtime for callbacks. For those of stops even if no pauses are to be followed:
+    /// they say when it may be asked again. A runtime that refuses these is profiled without.
+    fn listen(&self, clr: &Clr, told: &Told) -> Result<(), String> {
+        let stops = MASK.with(EventMask::PAUSES);
+        let wanted =
+            if told.config.gc_enabled { stops.with(EventMask::COLLECTIONS) } else { stops };
+        let set = clr.info().set_event_mask(wanted);
+        self.follows_pauses.store(told.config.gc_enabled && set.is_ok(), Ordering::Relaxed);
+        let Err(error) = set else { return Ok(()) };
+        if told.config.gc_enabled {
+            told.log.warn(&format!(
+                "no pauses of the garbage collector: the runtime refuses to tell of them: {error}"
+            ));
+        }
+        let set = clr.info().set_event_mask(MASK);
+        set.map_err(|error| format!("the runtime refuses the profiler's events: {error}"))
+    }
+
     /// The runtime has let the profiler go.
     pub fn left(&self) {
         if let Some(profiler) = self.profiler() {
@@ -319,20 +346,6 @@ impl Session {
     pub fn log(&self) -> Option<Log> {
         self.told().as_ref().map(|told| told.log.clone())
     }
-}
-
-/// Asks the runtime for callbacks: for those of pauses, too, if it has them.
-fn listen(clr: &Clr, told: &Told) -> Result<(), String> {
-    if told.config.gc_enabled {
-        match clr.info().set_event_mask(MASK.with(EventMask::PAUSES)) {
-            Ok(()) => return Ok(()),
-            Err(error) => told.log.warn(&format!(
-                "no pauses of the garbage collector: the runtime refuses to tell of them: {error}"
-            )),
-        }
-    }
-    let set = clr.info().set_event_mask(MASK);
-    set.map_err(|error| format!("the runtime refuses the profiler's events: {error}"))
 }
 
 /// Whether settings make sense: a person waits for the answer, and can say it again.

@@ -82,9 +82,11 @@ impl EventMask {
     /// code, inlining or tiered compilation.
     pub const SAMPLING: Self =
         Self { low: Self::THREADS | Self::MODULES, high: Self::DYNAMIC_UNLOADS };
-    /// Pauses and collections. The older flag for collections, `COR_PRF_MONITOR_GC` (0x1), would
-    /// switch concurrent ones off and walk the heap in each; this one does neither.
-    pub const PAUSES: Self = Self { low: Self::SUSPENDS, high: Self::BASIC_GC };
+    /// Collections. The older flag for them, `COR_PRF_MONITOR_GC` (0x1), would switch concurrent
+    /// ones off and walk the heap in each; this one does neither.
+    pub const COLLECTIONS: Self = Self { low: 0, high: Self::BASIC_GC };
+    /// That all managed threads are stopped, and why.
+    pub const PAUSES: Self = Self { low: Self::SUSPENDS, high: 0 };
     const MODULES: u32 = 0x4;
     const THREADS: u32 = 0x200;
     const SUSPENDS: u32 = 0x1_0000;
