@@ -24,8 +24,11 @@ fn merged() -> Result<Vec<Setting>> {
 
 #[test]
 fn variables_are_those_of_env() -> Result<()> {
-    let found = unit::variables(&settings("corprof.conf")?, "orders")?;
-    let printed = env_variables(&["--out", "/var/lib/corprof/orders", "--service", "orders"])?;
+    let mut found = unit::variables(&settings("corprof.conf")?, "orders")?;
+    found.sort();
+    let options = ["--out", "/var/lib/corprof/orders", "--service", "orders"];
+    let mut printed = env_variables(&options)?;
+    printed.sort();
     ensure!(found == printed, "{found:?} is not {printed:?}");
     // The folder is the one that systemd makes.
     let state = unit::value(&settings("corprof.conf")?, "StateDirectory", "orders")?;
