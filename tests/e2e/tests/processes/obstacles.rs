@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use e2e::{built, launcher, library};
 use rig::{Net8, Net9, Rig, Unavailable};
 use serde_json::Value;
@@ -34,13 +34,19 @@ fn found(value: &Value, topic: &str) -> Result<Vec<String>> {
 fn doctor(of: &Running, topic: &str, options: &[&str]) -> Result<(String, Option<i32>)> {
     let pid = of.pid.to_string();
     let (value, code) = corprof(&[&["doctor", "--json", &pid], options].concat())?;
+    // What else prevents something is no obstacle of the test's: it is to be seen.
+    let checks = value["checks"].as_array().context("no checks")?;
+    let prevents = |check: &&Value| check["level"] == "prevents" && check["check"] != topic;
+    if let Some(other) = checks.iter().find(prevents) {
+        bail!("another obstacle: {other}");
+    }
     Ok((found(&value, topic)?.join("; "), code))
 }
 
 fn ready(command: Command) -> Result<Running> {
     let mut running = Running::start(command)?;
-    // Whether it can be attached to is another question; the runtime is up.
-    running.row(|row| row["runtime"].is_string())?;
+    // Until its runtime is up that alone would be an obstacle.
+    running.row(|row| row["profilable"] == true)?;
     Ok(running)
 }
 
