@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::{View, profiles_in};
+use e2e::{View, built, profiles_in};
 use profile::read;
 use rig::{Net9, Rig};
 
@@ -50,6 +50,10 @@ pub struct Served {
     pub errors: String,
     /// The rights that it had: lines of its `/proc/PID/status`.
     pub status: String,
+    /// What `corprof ctl PID status` said from outside while it ran.
+    pub control: String,
+    /// Whether `corprof ps`, outside, found it.
+    pub is_listed: bool,
 }
 
 /// Starts it, asks it, ends it.
@@ -59,14 +63,14 @@ pub struct Served {
 pub fn serve(command: Command, folder: &Path) -> Result<Served> {
     let (out, errors) = (folder.join("stdout"), folder.join("stderr"));
     let mut service = Running::start(command, &out, &errors)?;
-    let served = service.ask(&out).and_then(|status| {
+    let served = service.ask(&out).and_then(|served| {
         service.terminate()?;
-        Ok(status)
+        Ok(served)
     });
     drop(service);
     let errors = fs::read_to_string(errors).unwrap_or_default();
-    let status = served.with_context(|| format!("it said: {errors}"))?;
-    Ok(Served { errors, status })
+    let served = served.with_context(|| format!("it said: {errors}"))?;
+    Ok(Served { errors, ..served })
 }
 
 struct Running {
@@ -88,8 +92,8 @@ impl Running {
         Ok(Self { child })
     }
 
-    /// Sends the requests; gives the process's status while it works.
-    fn ask(&mut self, out: &Path) -> Result<String> {
+    /// Sends the requests, and looks at the process while it works.
+    fn ask(&mut self, out: &Path) -> Result<Served> {
         let listening = |text: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix("LISTENING "))?;
             text.ends_with('\n').then(|| line.trim().parse::<u16>().ok())?
@@ -99,7 +103,13 @@ impl Running {
             let answer = get(port, "/cpu/3000").context("a request")?;
             ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         }
-        Ok(fs::read_to_string(format!("/proc/{}/status", self.inner()?))?)
+        let pid = self.inner()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let control = said(&["ctl", &pid.to_string(), "status"])?;
+        let list: serde_json::Value = serde_json::from_str(&said(&["ps", "--json"])?)?;
+        let mut rows = list["processes"].as_array().into_iter().flatten();
+        let is_listed = rows.any(|row| row["pid"] == pid && row["profiled"] == true);
+        Ok(Served { errors: String::new(), status, control, is_listed })
     }
 
     /// The first process inside.
@@ -138,6 +148,13 @@ impl Running {
     }
 }
 
+/// All that the command prints.
+fn said(arguments: &[&str]) -> Result<String> {
+    let output = Command::new(&built()?.corprof).args(arguments).output()?;
+    let all = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&all).into_owned())
+}
+
 fn get(port: u16, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -156,6 +173,8 @@ pub fn check(served: &Served, folder: &Path, service: &str, user: u32) -> Result
     let said = &served.errors;
     // What is wrong with a recipe the agent says, or the hook.
     ensure!(!said.contains("corprof"), "the agent said: {said}");
+    // Its sockets are in its own /tmp.
+    ensure!(served.is_listed && served.control.contains("running"), "{served:?}");
     let words = |name: &str| -> Vec<String> {
         let line = served.status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
