@@ -134,7 +134,7 @@ fn docker_comments(agent: &Path, hook: Option<&str>) -> String {
 fn output_comment(variables: &[(&str, String)]) -> String {
     let output = variables.iter().rev().find(|(name, _)| *name == OUTPUT_DIR);
     let folder = output.map(|(_, folder)| folder.as_str()).unwrap_or_default();
-    format!("# A volume has to be at {folder:?}, which the program's user can write to\n")
+    format!("# A volume that the program's user can write to has to be at {folder:?}\n")
 }
 
 fn docker(variables: &[(&str, String)], hook: Option<&str>) -> String {

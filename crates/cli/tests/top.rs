@@ -390,7 +390,8 @@ fn env_prints_what_run_would_set() {
     dir.run(&["env", "--k8s", "--agent", "a.so"]).check(1, &["needs an absolute path"]);
     let docker = dir.run(&["env", "--docker", "--spans", "false"]);
     let head = "# The agent has to be there: COPY libcorprof.so /opt/corprof/libcorprof.so\n\
-                # A volume has to be at \"/var/lib/corprof\", which the program's user can write to\n\
+                # A volume that the program's user can write to has to be at \
+                \"/var/lib/corprof\"\n\
                 ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n";
     assert!(docker.out.starts_with(head), "{}", docker.out);
     // The program's working folder is none that its user can write to, as a rule.
@@ -405,7 +406,7 @@ fn env_prints_what_run_would_set() {
         k8s.out
     );
     assert!(k8s.out.contains("  - name: CORPROF_OUTPUT_DIR\n    value: \"/profiles\"\n"));
-    assert!(k8s.out.contains("# A volume has to be at \"/profiles\","), "{}", k8s.out);
+    assert!(k8s.out.contains(" has to be at \"/profiles\"\n"), "{}", k8s.out);
     assert_eq!(k8s.out.matches("CORPROF_OUTPUT_DIR").count(), 1, "{}", k8s.out);
     let ran = dir.corprof(&["env"]).env("CORPROF_AGENT", "gone.so").output().unwrap();
     Ran::of(ran).check(1, &["the agent given by CORPROF_AGENT can't be used"]);

@@ -157,7 +157,7 @@ fn profiles_need_no_temporary_folder() -> Result<()> {
     Ok(())
 }
 
-/// What the recipe is there for: without its volume nothing can be written, and the program runs on.
+/// What the volume is there for: without it nothing can be written, and the program runs on.
 #[test]
 fn without_the_volume_there_is_no_profile() -> Result<()> {
     let Some((mut sandbox, program, variables)) = image("recipe-no-volume")? else {
