@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use e2e::launcher;
 use rig::{Rig, Unavailable};
 
 use crate::sandbox::Sandbox;
@@ -102,28 +103,46 @@ fn systemd_knows_all_settings() -> Result<()> {
     Ok(())
 }
 
-/// The calls that sampling is made of are among those of `@system-service`.
-#[test]
-fn the_filter_of_calls_lets_the_agent_work() -> Result<()> {
-    let test = "recipe-systemd-filter";
-    let filter = ["syscall-filter"];
-    let Some(_) = systemd(test, "systemd-analyze", &filter)? else { return Ok(()) };
+/// The system calls of a set of systemd, and of the sets in it.
+fn calls(set: &str) -> Result<Vec<String>> {
     let mut calls = Vec::new();
-    let mut sets = vec!["@system-service".to_owned()];
+    let mut sets = vec![set.to_owned()];
     while let Some(set) = sets.pop() {
-        let output = Command::new("systemd-analyze").args(filter).arg(&set).output()?;
+        let output = Command::new("systemd-analyze").args(["syscall-filter", &set]).output()?;
+        ensure!(output.status.success(), "{set}: {output:?}");
         for line in String::from_utf8(output.stdout)?.lines().map(str::trim) {
             if line.starts_with('@') && line != set {
                 sets.push(line.to_owned());
-            } else if !line.starts_with(['#', '@']) {
+            } else if !line.is_empty() && !line.starts_with(['#', '@']) {
                 calls.push(line.to_owned());
             }
         }
     }
-    for call in ["timer_create", "timer_settime", "process_vm_readv", "rt_sigaction", "pread64"] {
-        ensure!(calls.iter().any(|known| known == call), "{call}");
+    Ok(calls)
+}
+
+/// The numbers of all system calls that the unit's filter refuses, by the headers of the kernel;
+/// `None`, and said loudly, if something for that isn't here.
+fn refused(test: &str) -> Result<Option<Vec<String>>> {
+    let filter = unit::value(&merged()?, "SystemCallFilter", "orders")?;
+    if systemd(test, "systemd-analyze", &["syscall-filter"])?.is_none() {
+        return Ok(None);
     }
-    Ok(())
+    let header = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
+    let Ok(header_text) = fs::read_to_string(header) else {
+        let what = header.to_owned();
+        let reason = "it is not here; it comes with the C library's headers".to_owned();
+        Rig::ensure()?.skip(test, &Unavailable { what, reason });
+        return Ok(None);
+    };
+    let allowed = calls(&filter)?;
+    for call in ["timer_create", "timer_settime", "process_vm_readv", "rt_sigaction"] {
+        ensure!(allowed.iter().any(|known| known == call), "{call}");
+    }
+    let lines = header_text.lines().filter_map(|line| line.strip_prefix("#define __NR_"));
+    let named = lines.filter_map(|line| line.split_once(' '));
+    let refused = named.filter(|(name, _)| !allowed.iter().any(|call| call == name));
+    Ok(Some(refused.map(|(_, number)| number.to_owned()).collect()))
 }
 
 #[test]
@@ -147,7 +166,19 @@ fn a_service_is_profiled() -> Result<()> {
     sandbox.mount(&tmp, "/tmp", false).prepare("chmod 1777 /tmp");
     // ProtectProc= and ProcSubset=.
     sandbox.proc("hidepid=invisible,subset=pid");
+    sandbox.mount(&launcher("refuse")?, "/refuse", true);
     variables.extend(unit::variables(&merged, "orders")?);
-    let served = service::serve(sandbox.command(&variables, &program), &sandbox.folder("")?)?;
+    let start = |program: &[String]| {
+        service::serve(sandbox.command(&variables, program), &sandbox.folder("")?)
+    };
+    service::check(&start(&program)?, &kept.join(own), "orders", DYNAMIC)?;
+    // Again, with SystemCallFilter=: as with systemd, a call that is not allowed ends the service.
+    let Some(refused) = refused(test)? else { return Ok(()) };
+    ensure!(refused.len() > 20, "{refused:?}");
+    fs::remove_dir_all(kept.join(own))?;
+    let filter = ["/refuse", "--kill"].map(str::to_owned).to_vec();
+    let program = [filter, refused, vec!["--".to_owned()], program].concat();
+    let served = start(&program)?;
+    ensure!(served.status.contains("Seccomp:\t2"), "{}", served.status);
     service::check(&served, &kept.join(own), "orders", DYNAMIC)
 }
