@@ -44,7 +44,7 @@ fn command() -> clap::Command {
     );
     let env_out = help(
         "Folder that profiles are written to, made if it is not there [default: corprof-out in the \
-         current folder; with --docker and --k8s in the program's working folder]",
+         current folder; with --docker and --k8s /var/lib/corprof]",
         "CORPROF_OUTPUT_DIR",
     );
     let (attach_period, attach_out) = (run_period.clone(), run_out.clone());

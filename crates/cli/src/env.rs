@@ -13,6 +13,9 @@ use crate::{agent, spans, warn};
 
 /// Where images usually have the agent.
 const IMAGE_AGENT: &str = "/opt/corprof/libcorprof.so";
+/// Where a volume usually is for the profiles. The agent's own default, in the program's working
+/// folder, can't be written to as a rule: it is root's, or all of the file system is read-only.
+const IMAGE_OUTPUT: &str = "/var/lib/corprof";
 /// The settings that are paths.
 const PATHS: [&str; 2] = [OUTPUT_DIR, "CORPROF_LOG_FILE"];
 /// Where the settings have the output folder.
@@ -37,9 +40,10 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
         given => agent::find(given.as_deref())?,
     };
     let mut variables = agent_of(args, &agent)?;
-    if !is_image && args.options.get(OUTPUT_DIR).is_none() {
+    if args.options.get(OUTPUT_DIR).is_none() {
         let default = config::Config::defaults("").output_dir;
-        variables.push((OUTPUT_DIR, absolute(&default)?));
+        let folder = if is_image { IMAGE_OUTPUT.to_owned() } else { absolute(&default)? };
+        variables.push((OUTPUT_DIR, folder));
     }
     for (option, value) in &args.options.given {
         let is_path = !is_image && PATHS.contains(&option.var);
@@ -48,9 +52,13 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
     }
     let hook = hook(args, &agent);
     let text = if args.docker {
-        docker_comments(&agent, hook.as_deref()) + &docker(&variables, hook.as_deref())
+        docker_comments(&agent, hook.as_deref())
+            + &output_comment(&variables)
+            + &docker(&variables, hook.as_deref())
     } else if args.k8s {
-        kubernetes_comments(&agent, hook.as_deref()) + &kubernetes(&variables, hook.as_deref())
+        kubernetes_comments(&agent, hook.as_deref())
+            + &output_comment(&variables)
+            + &kubernetes(&variables, hook.as_deref())
     } else {
         shell(&variables, hook.as_deref())
     };
@@ -120,6 +128,13 @@ fn docker_comments(agent: &Path, hook: Option<&str>) -> String {
         ));
     }
     text
+}
+
+/// What is needed where profiles are to go.
+fn output_comment(variables: &[(&str, String)]) -> String {
+    let output = variables.iter().rev().find(|(name, _)| *name == OUTPUT_DIR);
+    let folder = output.map(|(_, folder)| folder.as_str()).unwrap_or_default();
+    format!("# A volume that the program's user can write to has to be at {folder:?}\n")
 }
 
 fn docker(variables: &[(&str, String)], hook: Option<&str>) -> String {

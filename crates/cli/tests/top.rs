@@ -390,9 +390,14 @@ fn env_prints_what_run_would_set() {
     dir.run(&["env", "--k8s", "--agent", "a.so"]).check(1, &["needs an absolute path"]);
     let docker = dir.run(&["env", "--docker", "--spans", "false"]);
     let head = "# The agent has to be there: COPY libcorprof.so /opt/corprof/libcorprof.so\n\
+                # A volume that the program's user can write to has to be at \
+                \"/var/lib/corprof\"\n\
                 ENV CORECLR_ENABLE_PROFILING=\"1\" \\\n";
     assert!(docker.out.starts_with(head), "{}", docker.out);
-    assert!(!docker.out.contains("CORPROF_OUTPUT_DIR"), "{}", docker.out);
+    // The program's working folder is none that its user can write to, as a rule.
+    assert!(docker.out.ends_with("CORPROF_SPANS=\"false\"\n"), "{}", docker.out);
+    let folder = "    CORPROF_OUTPUT_DIR=\"/var/lib/corprof\" \\\n";
+    assert!(docker.out.contains(folder), "{}", docker.out);
     assert!(docker.out.contains("CORECLR_PROFILER_PATH=\"/opt/corprof/libcorprof.so\""));
     let k8s = dir.run(&["env", "--k8s", "--agent", "/a.so", "--out", "/profiles"]);
     assert!(
@@ -401,6 +406,8 @@ fn env_prints_what_run_would_set() {
         k8s.out
     );
     assert!(k8s.out.contains("  - name: CORPROF_OUTPUT_DIR\n    value: \"/profiles\"\n"));
+    assert!(k8s.out.contains(" has to be at \"/profiles\"\n"), "{}", k8s.out);
+    assert_eq!(k8s.out.matches("CORPROF_OUTPUT_DIR").count(), 1, "{}", k8s.out);
     let ran = dir.corprof(&["env"]).env("CORPROF_AGENT", "gone.so").output().unwrap();
     Ran::of(ran).check(1, &["the agent given by CORPROF_AGENT can't be used"]);
     dir.run(&["env", "--docker", "--k8s"]).check(2, &["cannot be used with"]);
@@ -474,5 +481,5 @@ fn help_has_examples_and_exit_codes() {
         &["keeps its standard input", "Examples:", "--cpu-interval <DURATION>", "CORPROF_LOG"],
     );
     help(&["top", "--help"], &["Examples:", "--by"]);
-    help(&["env", "--help"], &["Examples:", "--k8s", "with --docker and --k8s in the program's"]);
+    help(&["env", "--help"], &["Examples:", "--k8s", "with --docker and --k8s /var"]);
 }

@@ -111,7 +111,8 @@ pub struct Parts {
     pub folder: PathBuf,
     /// The sampling signal, to be watched.
     pub signal: Option<i32>,
-    /// How many profiles this process has had: the next one's number.
+    /// The next profile's number: how many this process has had, and more if there are files of an
+    /// earlier one of its name and number.
     pub profiles: Arc<AtomicU64>,
 }
 
@@ -168,6 +169,8 @@ impl Collector {
             let folder = self.output.folder().display();
             self.log.error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
         }
+        let next = self.output.next_number(&self.config.service, std::process::id());
+        self.profiles.fetch_max(next, Ordering::Relaxed);
         let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
         while !self.state.stop.load(Ordering::Acquire) {
             self.collect(BEAT);

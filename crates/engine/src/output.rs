@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use model::limits::UNWRITTEN_PROFILES_MAX;
+use profile::FileName;
 
 /// A finished profile's file.
 #[derive(Clone, Debug)]
@@ -56,6 +57,22 @@ impl Output {
         let name = format!("corprof-{}.check", std::process::id());
         write_whole(&self.folder, &name, &[])?;
         fs::remove_file(self.folder.join(name))
+    }
+
+    /// The number after those of the files that are there of this service and process id: in a
+    /// container each start is process 1, and would write over what the one before has left.
+    #[must_use]
+    pub fn next_number(&self, service: &str, pid: u32) -> u64 {
+        let service = profile::service_part(service);
+        // Where nothing can be read there is nothing to be written over, or it can't be helped.
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| {
+            let name = entry.file_name();
+            let found = FileName::parse(name.to_str()?)?;
+            let is_ours = found.service == service && found.pid == pid;
+            is_ours.then(|| found.seq.saturating_add(1))
+        });
+        numbers.max().unwrap_or(0)
     }
 
     /// Writes a profile, and those that could not be written before.
@@ -124,6 +141,21 @@ mod tests {
         let names: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
         assert_eq!(names.len(), UNWRITTEN_PROFILES_MAX + 1);
         assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));
+        fs::remove_dir_all(&base).expect("cleaned up");
+    }
+
+    #[test]
+    fn numbers_go_on_after_those_that_are_there() {
+        let base = std::env::temp_dir().join(format!("corprof-number-{}", std::process::id()));
+        let output = Output::new(base.clone());
+        assert_eq!(output.next_number("a", 1), 0);
+        fs::create_dir_all(&base).expect("temporary folder");
+        for name in ["a-b_1_0009.pb.gz", "a-b_1_0010.pb.gz", "a-b_2_0077.pb.gz", "c_1_0078.pb.gz"] {
+            fs::write(base.join(name), []).expect("a file");
+        }
+        fs::write(base.join(".a-b_1_0099.pb.gz.tmp"), []).expect("half a file");
+        assert_eq!(output.next_number("a b", 1), 11);
+        assert_eq!(output.next_number("a b", 3), 0);
         fs::remove_dir_all(&base).expect("cleaned up");
     }
 

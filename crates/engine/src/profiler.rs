@@ -92,7 +92,7 @@ pub struct Profiler {
     inbox: Arc<Inbox>,
     spans: Arc<Spans>,
     pauses: Arc<Pauses>,
-    /// How many profiles there have been.
+    /// The next profile's number.
     profiles: Arc<AtomicU64>,
     session: Mutex<Option<Session>>,
 }

@@ -11,7 +11,7 @@ pub struct FileName<'a> {
     pub service: &'a str,
     /// The process id.
     pub pid: u32,
-    /// The number of the period in that process, from 0.
+    /// The number of the period in that process; in an empty folder from 0.
     pub seq: u64,
 }
 

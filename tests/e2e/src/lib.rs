@@ -36,7 +36,7 @@ pub use built::{Built, built, hook, oracle};
 pub use checks::Checks;
 pub use competitors::Competitors;
 pub use form::Form;
-pub use library::library;
+pub use library::{launcher, library};
 pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, add_hook, on_both};
 pub use tasks::Tasks;
