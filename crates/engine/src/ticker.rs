@@ -16,6 +16,9 @@ use crate::wall::WallSampler;
 
 /// Longest sleep when nothing is due: new threads are seen after that.
 const IDLE_NS_MAX: u64 = 100_000_000;
+/// The same where the budget is exceeded: on a tenth of a processor even looking whether there is
+/// anything to do has its price. Who asks for a settlement waits for twice as long.
+const SLOWED_IDLE_NS_MAX: u64 = 500_000_000;
 /// The same while threads wait for being sampled.
 const ROOM_NS: u64 = 5_000_000;
 
@@ -84,7 +87,8 @@ impl Ticker {
                 self.inbox.hurry();
             }
             self.state.own_cpu_ns.store(clock::own_cpu_ns(), Ordering::Relaxed);
-            let limit_ns = if looks_for_room { ROOM_NS } else { IDLE_NS_MAX };
+            let idle_ns = self.slowed(IDLE_NS_MAX).min(SLOWED_IDLE_NS_MAX);
+            let limit_ns = if looks_for_room { ROOM_NS } else { idle_ns };
             self.sleep(&mut jitter, next_scan_ns, limit_ns);
         }
     }
@@ -122,7 +126,7 @@ impl Ticker {
         if request == settled {
             return settled;
         }
-        if let Some(natives) = &self.natives {
+        if let Some(natives) = &mut self.natives {
             natives.settle();
         }
         self.take_changes();
