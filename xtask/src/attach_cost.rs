@@ -48,7 +48,8 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
     // It may have ended; the service is killed next.
     let _ended = attached.kill().and_then(|()| attached.wait());
     println!(
-        "\nAnswers in {} s of a service that is never attached, and of another that is ({rounds} rounds):\n",
+        "\nAnswers in {} s of a service that is never attached, and of another that is ({rounds} \
+         rounds):\n",
         WINDOW.as_secs()
     );
     println!("| | the one | the other | ratio of a round's |\n|---|---|---|---|");

@@ -39,10 +39,10 @@ pub const WALL_BACKOFF_DIVISOR: u64 = 64;
 pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
 /// Between two rounds of looks at threads that have been blocked for long, in nanoseconds: a thread
 /// that is not to be visited sooner than that is looked at in a round.
-pub const RESTING_ROUND_NS: u64 = 100_000_000;
+pub const RESTING_ROUND_NS: u64 = 250_000_000;
 /// Such threads that are looked at in one round: two microseconds each, since nothing of them is in
-/// the processor's caches, and a quarter of a thousandth of a processor however many there are.
-pub const RESTING_A_ROUND_MAX: usize = 12;
+/// the processor's caches, and a fifth of a thousandth of a processor however many there are.
+pub const RESTING_A_ROUND_MAX: usize = 24;
 /// Longest distance between two looks at an attached thread that has no room for signals within
 /// signals yet, in nanoseconds.
 pub const ROOM_DISTANCE_NS_MAX: u64 = 60_000_000_000;
