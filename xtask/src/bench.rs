@@ -9,17 +9,24 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
 use crate::product::{self, Product};
-use crate::{handler_cost, workspace};
+use crate::{attach_cost, handler_cost, thread_cost, workspace};
 
-const USAGE: &str = "usage: cargo xtask bench [--rounds N] [spans|web|handler]...";
+const USAGE: &str = "usage: cargo xtask bench [--rounds N] [--threads N]... [--seconds N] \
+                     [spans|web|handler|threads|attach]...";
 const ROUNDS: usize = 5;
 /// The benchmark that needs no program; see `handler_cost`.
 const HANDLER: &str = "handler";
+/// The one of idle threads; see `thread_cost`.
+const THREADS: &str = "threads";
+/// The one of a service that the profiler has left; see `attach_cost`.
+const ATTACH: &str = "attach";
+/// All that are no [`Bench`].
+const OTHERS: [&str; 3] = [HANDLER, THREADS, ATTACH];
 /// Longer than any of the programs runs, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -120,44 +127,74 @@ const BENCHES: [Bench; 2] = [
     },
 ];
 
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    names: Vec<&'static str>,
+    rounds: usize,
+    threads: Vec<usize>,
+    seconds: u64,
+}
+
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let (names, rounds) = parse(arguments)?;
-    if names.contains(&HANDLER) {
+    let asked = Asked::parse(arguments)?;
+    if asked.has(HANDLER) {
         handler_cost::run(&workspace::metadata()?.target_directory)?;
     }
-    if names == [HANDLER] {
+    if asked.names == [HANDLER] {
         return Ok(());
     }
     let rig = Rig::set_up()?;
     // The rig stands in cargo's target folder, wherever that is.
     let target = rig.root().parent().context("the rig stands nowhere")?;
     let product = product::build(target)?;
-    for bench in BENCHES.iter().filter(|bench| names.contains(&bench.name)) {
-        let runs = measure(bench, rounds, &rig, &product, target)?;
+    for bench in BENCHES.iter().filter(|bench| asked.has(bench.name)) {
+        let runs = measure(bench, asked.rounds, &rig, &product, target)?;
         print!("{}", table(bench, &runs)?);
+    }
+    if asked.has(THREADS) {
+        thread_cost::run(&asked.threads, asked.seconds, &rig, &product, target)?;
+    }
+    if asked.has(ATTACH) {
+        attach_cost::run(asked.rounds, &rig, &product, target)?;
     }
     Ok(())
 }
 
-fn parse(arguments: &[String]) -> Result<(Vec<&'static str>, usize)> {
-    let (mut names, mut rounds) = (Vec::new(), ROUNDS);
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match BENCHES.iter().find(|bench| bench.name == argument) {
-            Some(bench) => names.push(bench.name),
-            None if argument == HANDLER => names.push(HANDLER),
-            None if argument == "--rounds" => {
-                rounds = rest.next().context(USAGE)?.parse().context(USAGE)?;
-                ensure!(rounds > 0, "{USAGE}");
+impl Asked {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let (mut names, mut threads) = (Vec::new(), Vec::new());
+        let (mut rounds, mut seconds) = (ROUNDS, thread_cost::SECONDS);
+        let all = || BENCHES.iter().map(|bench| bench.name).chain(OTHERS);
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if let Some(name) = all().find(|name| name == argument) {
+                names.push(name);
+                continue;
             }
-            None => bail!("{argument} is no benchmark and no option; {USAGE}"),
+            let is_option = ["--rounds", "--threads", "--seconds"].contains(&argument.as_str());
+            ensure!(is_option, "{argument} is no benchmark and no option; {USAGE}");
+            let number: usize = rest.next().context(USAGE)?.parse().context(USAGE)?;
+            ensure!(number > 0, "{USAGE}");
+            match argument.as_str() {
+                "--rounds" => rounds = number,
+                "--threads" => threads.push(number),
+                _ => seconds = number as u64,
+            }
         }
+        if names.is_empty() {
+            names = all().collect();
+        }
+        if threads.is_empty() {
+            threads = thread_cost::THREADS.to_vec();
+        }
+        Ok(Self { names, rounds, threads, seconds })
     }
-    if names.is_empty() {
-        names = BENCHES.iter().map(|bench| bench.name).chain([HANDLER]).collect();
+
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(&name)
     }
-    Ok((names, rounds))
 }
 
 /// What each setting's runs told, in the order of the bench's settings.
@@ -248,12 +285,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_benchmarks_or_the_rounds() {
+    fn words_are_benchmarks_or_options() {
         let parsed = |words: &[&str]| {
-            parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+            Asked::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
-        assert_eq!(parsed(&[]).unwrap(), (vec!["spans", "web", "handler"], ROUNDS));
-        assert_eq!(parsed(&["web", "--rounds", "3"]).unwrap(), (vec!["web"], 3));
+        let all = parsed(&[]).unwrap();
+        assert_eq!(all.names, ["spans", "web", "handler", "threads", "attach"]);
+        assert_eq!((all.rounds, all.threads), (ROUNDS, thread_cost::THREADS.to_vec()));
+        let some = parsed(&["web", "--rounds", "3", "--threads", "5", "--threads", "7"]).unwrap();
+        assert_eq!((some.names, some.rounds, some.threads), (vec!["web"], 3, vec![5, 7]));
         for wrong in [&["wbe"][..], &["--rounds"], &["--rounds", "0"], &["--rounds", "x"]] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }

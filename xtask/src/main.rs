@@ -1,6 +1,7 @@
 //! The tasks of the repository.
 #![forbid(unsafe_code)]
 
+mod attach_cost;
 mod bench;
 mod build;
 mod closure;
@@ -12,6 +13,7 @@ mod managed;
 mod product;
 mod setup;
 mod test;
+mod thread_cost;
 mod tidy;
 mod truth;
 mod workspace;
@@ -22,8 +24,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--rounds N] [spans|web|handler]...
-           what the profiler costs, as ratios of runs that alternate
+  bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach]...
+           what the profiler costs, as ratios of runs that alternate; idle, of so many threads; and
+           after it has left
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release

@@ -317,6 +317,8 @@ test by_a_crash ... FAILED
             "oracle",
             "pauses",
             "whole",
+            "idle",
+            "small",
         ];
         let all: String = files.iter().chain(&["readers", "versions"]).map(|f| read(f)).collect();
         for (test, _) in TESTS {

@@ -1,10 +1,11 @@
 //! How the profiler starts, stops, changes its settings, and leaves: at the runtime's request, and
 //! at that of `corprof ctl` and `corprof attach`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clr::{EventMask, Info, ThreadId};
 use config::{Config, Warning};
@@ -112,6 +113,7 @@ impl Session {
     /// The runtime has loaded the profiler as it starts: so does the profiler, with the
     /// environment's settings. Returns whether it does.
     pub fn load(&'static self, info: Info) -> bool {
+        let began = Instant::now();
         let Some((told, clr)) = self.prepare(info, &Settings::new(), None) else { return false };
         let started = self.start_with(&told, &clr).and_then(|()| self.listen(&clr, &told));
         if let Err(reason) = started {
@@ -122,6 +124,7 @@ impl Session {
             }
             return false;
         }
+        told.log.debug(&format!("ready after {:.1?}", began.elapsed()));
         self.keep(told, clr);
         true
     }
@@ -206,7 +209,7 @@ impl Session {
         let threads: Vec<(ManagedId, u32)> = listed.iter().filter_map(with_id).collect();
         profiler.registry().present(&threads);
         // One that ended after it was listed has been told of as ended before it was taken in.
-        let still = clr.info().threads();
+        let still: HashSet<ThreadId> = clr.info().threads().into_iter().collect();
         for gone in listed.iter().filter(|thread| !still.contains(thread)) {
             profiler.registry().destroyed(ManagedId(gone.0));
         }
@@ -217,14 +220,17 @@ impl Session {
     /// # Errors
     /// Why it can't.
     pub fn begin(&self) -> Result<(), String> {
+        let began = Instant::now();
         let place = self.told();
         let (Some(clr), Some(told)) = (self.clr(), place.as_ref()) else {
             return Err("the profiler is not loaded".to_owned());
         };
         self.listen(&clr, told)?;
         self.start_with(told, &clr)?;
+        let log = told.log.clone();
         drop(place);
         self.take_in_threads();
+        log.debug(&format!("ready after {:.1?}", began.elapsed()));
         Ok(())
     }
 

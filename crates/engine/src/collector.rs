@@ -26,6 +26,11 @@ use crate::ticker::TickerState;
 
 /// How long the collector waits for work.
 const BEAT: Duration = Duration::from_millis(100);
+/// The same when there has been none for some beats, and the longest where the budget is exceeded.
+/// What fills the ring wakes it at once.
+const IDLE_BEAT: Duration = Duration::from_millis(500);
+/// Beats without work after which nobody is expected to have any.
+const IDLE_BEATS: u32 = 10;
 /// How long it waits for the ticker to charge all wall time before a profile is written.
 const SETTLE_NS_MAX: u64 = 1_000_000_000;
 
@@ -82,6 +87,8 @@ pub struct Collector {
     /// The largest slowdown of the period.
     slowdown: u32,
     settled: u64,
+    /// How often in a row there was no work.
+    idle_beats: u32,
     start: Marks,
 }
 
@@ -155,6 +162,7 @@ impl Collector {
             budget,
             slowdown: 1,
             settled: 0,
+            idle_beats: 0,
             start: Marks::default(),
         };
         // Its threads have used nothing yet; the clock of the thread that makes it is another's.
@@ -173,7 +181,11 @@ impl Collector {
         self.profiles.fetch_max(next, Ordering::Relaxed);
         let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
         while !self.state.stop.load(Ordering::Acquire) {
-            self.collect(BEAT);
+            let slowed = BEAT.saturating_mul(self.ticker.slowdown.load(Ordering::Relaxed).max(1));
+            let beat = if self.idle_beats < IDLE_BEATS { slowed } else { IDLE_BEAT };
+            let elapsed_ns = clock::monotonic_ns().saturating_sub(self.start.monotonic_ns);
+            let left = Duration::from_nanos(period_ns.saturating_sub(elapsed_ns));
+            self.collect(beat.min(IDLE_BEAT).min(left));
             self.keep_within_budget();
             let elapsed_ns = clock::monotonic_ns().saturating_sub(self.start.monotonic_ns);
             if elapsed_ns >= period_ns {
@@ -211,6 +223,7 @@ impl Collector {
         let (events, dropped) = self.inbox.take(timeout);
         // Not more samples than fit, so that events have their turn however fast samples come.
         let mut room = RING_SLOTS;
+        let is_idle = events.is_empty();
         for Timed { time_ns, event } in events {
             self.samples_until(time_ns, &mut room);
             if let Event::Settled { request } = event {
@@ -219,6 +232,8 @@ impl Collector {
             self.accounts.event(event);
         }
         self.samples_until(u64::MAX, &mut room);
+        let is_idle = is_idle && room == RING_SLOTS;
+        self.idle_beats = if is_idle { self.idle_beats.saturating_add(1) } else { 0 };
         for _ in 0..dropped {
             self.shared.count(Loss::EventsFull);
         }

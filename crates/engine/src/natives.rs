@@ -1,10 +1,11 @@
 //! Finds the threads that the runtime doesn't tell of: its own, such as those of the server GC, and
 //! those of native libraries.
 //!
-//! The ticker looks a few times a second at how many threads there are, which is one system call,
-//! and reads their list only if some are not known. A thread is taken in when it has been there for
-//! a moment: most that are new are about to be told of by the runtime, and most that were told to
-//! end are about to. What such a thread has used before is charged to it all the same.
+//! The ticker looks a few times a second at how many threads there are, which is one system call
+//! however many those are, and reads their list only if some are not known. A thread is taken in
+//! when it has been there for a moment: most that are new are about to be told of by the runtime,
+//! and most that were told to end are about to. What such a thread has used before is charged to it
+//! all the same.
 //!
 //! **Signals to such threads.** Our handler runs on the stack that was interrupted, and uses no
 //! alternate one. Whether that has room can be seen for the calling thread only
@@ -42,8 +43,9 @@ use crate::registry::{Native, Registry};
 const BEAT_NS: u64 = 100_000_000;
 /// How long a thread has to be there, in nanoseconds.
 const AGE_NS_MIN: u64 = 50_000_000;
-/// Looks after which the list is read even if no thread is missing: two mistakes may cancel out.
-const LOOKS_MAX: u32 = 50;
+/// After how long the list is read even if no thread is missing, in nanoseconds: two mistakes may
+/// cancel out.
+const LIST_NS_MAX: u64 = 300_000_000_000;
 /// How often a thread's stack is looked for before it is taken in without one.
 const STACK_TRIES: u32 = 5;
 
@@ -60,7 +62,8 @@ pub struct Natives {
     registry: Arc<Registry>,
     candidates: FxHashMap<u32, Candidate>,
     next_ns: u64,
-    looks: u32,
+    /// When the list is read at the latest.
+    list_ns: u64,
     budget: Budget,
 }
 
@@ -90,7 +93,7 @@ impl Natives {
     #[must_use]
     pub fn new(registry: Arc<Registry>) -> Self {
         let (candidates, budget) = (FxHashMap::default(), Budget::default());
-        Self { registry, candidates, next_ns: 0, looks: LOOKS_MAX, budget }
+        Self { registry, candidates, next_ns: 0, list_ns: 0, budget }
     }
 
     /// Looks for threads that have come or gone, if it is time to.
@@ -100,9 +103,9 @@ impl Natives {
             return;
         }
         self.registry.end_gone_natives();
-        self.looks = self.looks.saturating_add(1);
-        if self.looks >= LOOKS_MAX || !self.candidates.is_empty() || self.is_any_missing() {
-            self.looks = 0;
+        let is_time = start_ns >= self.list_ns;
+        if is_time || !self.candidates.is_empty() || self.is_any_missing() {
+            self.list_ns = start_ns.saturating_add(LIST_NS_MAX);
             self.look(start_ns);
         }
         let took_ns = clock::own_cpu_ns().saturating_sub(start_cpu_ns);
@@ -110,8 +113,18 @@ impl Natives {
     }
 
     /// Charges all CPU time up to now that no sample will carry.
-    pub fn settle(&self) {
-        self.registry.settle();
+    pub fn settle(&mut self) {
+        // Nearly all threads are known nearly always, and their list is long if they are many.
+        let now_ns = clock::monotonic_ns();
+        let lists = now_ns >= self.list_ns || self.is_any_missing();
+        let ids = self.registry.settle(lists);
+        let own = thread::spawned_ids().unwrap_or_default();
+        let is_unknown = |tid: &u32| !self.registry.is_tracked(*tid) && !own.contains(tid);
+        if ids.iter().any(is_unknown) {
+            self.list_ns = now_ns;
+        } else if lists {
+            self.list_ns = now_ns.saturating_add(LIST_NS_MAX);
+        }
     }
 
     fn is_any_missing(&self) -> bool {
@@ -134,7 +147,7 @@ impl Natives {
             return;
         }
         let tids: Vec<u32> = ripe.iter().map(|(tid, _)| *tid).collect();
-        for ((tid, candidate), stack) in ripe.into_iter().zip(stacks_of(&tids)) {
+        for ((tid, candidate), stack) in ripe.into_iter().zip(stacks_of(&tids).of_threads) {
             if stack.is_none() && candidate.tries < STACK_TRIES {
                 let again = Candidate { tries: candidate.tries.saturating_add(1), ..candidate };
                 self.candidates.insert(tid, again);

@@ -29,7 +29,7 @@ mod rooms;
 
 use charges::Clocks;
 use homes::Home;
-use rooms::Unseen;
+use rooms::Rooms;
 
 /// The runtime's number for a managed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -171,8 +171,8 @@ struct Threads {
     balance: Option<Balance>,
     /// What samples each tracked thread.
     watches: FxHashMap<ThreadRef, Watch>,
-    /// Those that are not sampled yet.
-    unseen: Vec<Unseen>,
+    /// Those whose room for signals is to be seen to.
+    rooms: Rooms,
     /// The kernel's ids of threads whose context a tracer writes.
     traced: FxHashSet<u32>,
     /// By the kernel's ids; empty unless stopped.
@@ -206,7 +206,7 @@ impl Registry {
         threads.natives.clear();
         threads.balance = None;
         threads.changes.clear();
-        threads.unseen.clear();
+        threads.rooms = Rooms::default();
         threads.stopped = false;
     }
 
@@ -224,7 +224,9 @@ impl Registry {
         let programs = thread_name(std::process::id());
         let is_enough = alternate_stack::runtimes_is_enough();
         let signals = if is_enough { Signals::Fine } else { Signals::Later };
-        for ((id, tid), stack) in managed.iter().zip(stacks_of(&tids)) {
+        let stacks = stacks_of(&tids);
+        self.lock().rooms.allow_spares(stacks.mappings);
+        for ((id, tid), stack) in managed.iter().zip(stacks.of_threads) {
             let name = thread_name(*tid).unwrap_or_default();
             let class = ThreadClass::of_managed(&name, ThreadClass::Managed);
             // A thread without a name of its own has the program's.
@@ -555,7 +557,7 @@ impl Threads {
             charged_max: 0,
             balance: None,
             watches: FxHashMap::default(),
-            unseen: Vec::new(),
+            rooms: Rooms::default(),
             traced: FxHashSet::default(),
             homes: FxHashMap::default(),
             free: Vec::new(),

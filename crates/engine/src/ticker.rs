@@ -16,6 +16,13 @@ use crate::wall::WallSampler;
 
 /// Longest sleep when nothing is due: new threads are seen after that.
 const IDLE_NS_MAX: u64 = 100_000_000;
+/// The same after so many times at which no thread had come or gone: each waking costs more than
+/// all that is then done.
+const QUIET_NS_MAX: u64 = 250_000_000;
+const QUIET_TIMES: u32 = 50;
+/// The same where the budget is exceeded: on a tenth of a processor even looking whether there is
+/// anything to do has its price. Who asks for a settlement waits for twice as long.
+const SLOWED_IDLE_NS_MAX: u64 = 500_000_000;
 /// The same while threads wait for being sampled.
 const ROOM_NS: u64 = 5_000_000;
 
@@ -64,12 +71,14 @@ impl Ticker {
         let mut jitter = Jitter(clock::monotonic_ns() | 1);
         let mut next_scan_ns = 0;
         let mut settled = 0;
+        let mut quiet_times = 0_u32;
         while !self.state.stop.load(Ordering::Acquire) {
             if let Some(natives) = &mut self.natives {
                 natives.tick();
             }
             let looks_for_room = self.registry.look_for_room();
-            self.take_changes();
+            let is_quiet = self.take_changes() == 0;
+            quiet_times = if is_quiet { quiet_times.saturating_add(1) } else { 0 };
             if !self.scan.is_empty() && clock::monotonic_ns() >= next_scan_ns {
                 self.scan.tick();
                 next_scan_ns = clock::monotonic_ns()
@@ -84,13 +93,18 @@ impl Ticker {
                 self.inbox.hurry();
             }
             self.state.own_cpu_ns.store(clock::own_cpu_ns(), Ordering::Relaxed);
-            let limit_ns = if looks_for_room { ROOM_NS } else { IDLE_NS_MAX };
+            let idle_ns = if quiet_times < QUIET_TIMES { IDLE_NS_MAX } else { QUIET_NS_MAX };
+            let idle_ns = self.slowed(idle_ns).min(SLOWED_IDLE_NS_MAX);
+            let limit_ns = if looks_for_room { ROOM_NS } else { idle_ns };
             self.sleep(&mut jitter, next_scan_ns, limit_ns);
         }
     }
 
-    fn take_changes(&mut self) {
-        for change in self.registry.take_changes() {
+    /// Learns which threads have come and gone; returns how many that were.
+    fn take_changes(&mut self) -> usize {
+        let changes = self.registry.take_changes();
+        let count = changes.len();
+        for change in changes {
             match change {
                 Change::Started { thread, tid, time_ns, cpu_ns, scanned } => {
                     if scanned {
@@ -115,6 +129,7 @@ impl Ticker {
                 }
             }
         }
+        count
     }
 
     fn settle_if_asked(&mut self, settled: u64) -> u64 {
@@ -122,10 +137,10 @@ impl Ticker {
         if request == settled {
             return settled;
         }
-        if let Some(natives) = &self.natives {
+        if let Some(natives) = &mut self.natives {
             natives.settle();
         }
-        self.take_changes();
+        let _count = self.take_changes();
         if let Some(wall) = &mut self.wall {
             wall.settle();
         }

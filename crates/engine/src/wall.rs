@@ -25,8 +25,6 @@
 //! So the sum over a thread is its elapsed time, exactly, and a thread that sleeps costs a clock
 //! reading a visit, at growing distances.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
@@ -44,6 +42,10 @@ use crate::event::{BlockedStack, Event, Inbox};
 use crate::pauses::{HeldUp, Pauses};
 use crate::registry::Registry;
 use crate::watched::{Shares, Watched};
+
+mod schedule;
+
+use schedule::Schedule;
 
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
@@ -151,7 +153,7 @@ pub struct WallSampler<K = Linux> {
     inbox: Arc<Inbox>,
     kernel: K,
     threads: FxHashMap<ThreadRef, WallThread>,
-    due: BinaryHeap<Reverse<(u64, ThreadRef)>>,
+    schedule: Schedule,
     beat: Beat,
     samples: u64,
     /// Threads whose context a tracer writes, and where the next look at them begins.
@@ -192,7 +194,7 @@ impl<K: Kernel> WallSampler<K> {
             inbox,
             kernel,
             threads: FxHashMap::default(),
-            due: BinaryHeap::new(),
+            schedule: Schedule::default(),
             beat,
             samples: 0,
             traced: Vec::new(),
@@ -220,7 +222,7 @@ impl<K: Kernel> WallSampler<K> {
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
-        self.due.push(Reverse((0, thread)));
+        self.schedule.put(thread, 0, 0);
     }
 
     /// A tracer writes a thread's context from now on: it is looked at more often while it has a
@@ -251,10 +253,10 @@ impl<K: Kernel> WallSampler<K> {
     /// Visits the threads that are due, as many as the beat says, and those that have a span.
     pub fn tick(&mut self) {
         let now_ns = self.kernel.now_ns();
+        self.glance_at_resting(now_ns);
         let mut visited = 0;
         while visited < self.beat.threads
-            && self.next_due_ns().is_some_and(|due_ns| due_ns <= now_ns)
-            && let Some(Reverse((_, thread))) = self.due.pop()
+            && let Some(thread) = self.schedule.pop_moving(now_ns)
         {
             // A thread that has ended takes no visit from one that lives: were it counted, a
             // service that starts threads faster than they are visited would only look at dead
@@ -263,9 +265,21 @@ impl<K: Kernel> WallSampler<K> {
             visited = visited.saturating_add(1);
             let next_ns = self.visit(thread, &mut wall);
             self.threads.insert(thread, wall);
-            self.due.push(Reverse((next_ns, thread)));
+            self.schedule.put(thread, now_ns, next_ns);
         }
         self.visit_spans(now_ns);
+    }
+
+    /// Looks at threads that have been blocked for long, if it is time to. One that has moved takes
+    /// its place among those that are visited, which costs more.
+    fn glance_at_resting(&mut self, now_ns: u64) {
+        while let Some(thread) = self.schedule.pop_resting(now_ns) {
+            let Some(wall) = self.threads.get_mut(&thread) else { continue };
+            self.samples = self.samples.saturating_add(1);
+            let has_stayed = wall.glance(thread, self.shared, &mut self.kernel, &self.inbox);
+            let next_ns = if has_stayed { wall.next_visit_ns(self.beat.tick_ns) } else { now_ns };
+            self.schedule.put(thread, now_ns, next_ns);
+        }
     }
 
     /// Visits threads that have a span, or had one at their last visit, in turn: a request may be
@@ -327,7 +341,7 @@ impl<K: Kernel> WallSampler<K> {
         if !self.traced.is_empty() && self.beat.span_threads > 0 {
             return Some(0);
         }
-        self.due.peek().map(|Reverse((when, _))| *when)
+        self.schedule.next_due_ns()
     }
 
     /// Visits made so far.
@@ -339,27 +353,13 @@ impl<K: Kernel> WallSampler<K> {
     /// Accounts for a thread's time since its last visit; returns when to visit it again.
     fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
         self.samples = self.samples.saturating_add(1);
+        if wall.glance(thread, self.shared, &mut self.kernel, &self.inbox) {
+            return wall.next_visit_ns(self.beat.tick_ns);
+        }
         let now_ns = self.kernel.now_ns();
         let soon_ns = now_ns.saturating_add(self.beat.tick_ns);
         // A thread that has just ended: its end is on its way, with the right clock.
         let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
-        if let (Some(since_ns), true) = (wall.blocked_since_ns, cpu_ns == wall.cpu_ns) {
-            self.shares(thread, wall, now_ns);
-            wall.owed_ns = wall.owed_ns.saturating_add(now_ns.saturating_sub(wall.time_ns));
-            wall.time_ns = now_ns;
-            let tick_ns = self.beat.tick_ns;
-            let stood_ns = now_ns.saturating_sub(since_ns);
-            if wall.found_in_pause
-                && stood_ns > OUTLASTED_NS
-                && !self.kernel.held_up(thread, now_ns, cpu_ns).all.now
-            {
-                wall.found_in_pause = false;
-                self.inbox.post(Event::Outlasted { thread });
-            }
-            let distance_ns = stood_ns / WALL_BACKOFF_DIVISOR;
-            let distance_ns = distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns));
-            return now_ns.saturating_add(distance_ns);
-        }
         let held_up = self.kernel.held_up(thread, now_ns, cpu_ns);
         let looked = match self.kernel.look(thread, wall.tid, cpu_ns) {
             // It has not moved since, so this is where it was stopped at its work.
@@ -381,7 +381,7 @@ impl<K: Kernel> WallSampler<K> {
             Looked::Running | Looked::Blocked(_) => {}
         }
         wall.moves = 0;
-        let shares = self.shares(thread, wall, now_ns);
+        let shares = wall.shares(thread, self.shared, now_ns);
         let is_blocked = matches!(looked, Looked::Blocked(_));
         let now = Now { time_ns: now_ns, cpu_ns, held_up };
         let wait_ns = self.elapse(thread, wall, now, is_blocked, &shares);
@@ -392,14 +392,6 @@ impl<K: Kernel> WallSampler<K> {
             }
         }
         soon_ns
-    }
-
-    /// Whom the time since the last visit belongs to.
-    fn shares(&self, thread: ThreadRef, wall: &mut WallThread, now_ns: u64) -> Shares {
-        let record = self.shared.records.get(thread.index as usize);
-        record.map_or_else(Shares::default, |record| {
-            wall.watched.visit(record.context(), wall.time_ns, now_ns)
-        })
     }
 
     /// Moves a thread's marks to now, and charges what held it up and its delays. Returns how long
@@ -523,6 +515,49 @@ impl<K: Kernel> WallSampler<K> {
 }
 
 impl WallThread {
+    /// Accounts for the time of a thread that has not moved since it was found blocked; returns
+    /// whether it is one.
+    fn glance<K: Kernel>(
+        &mut self,
+        thread: ThreadRef,
+        shared: &Shared,
+        kernel: &mut K,
+        inbox: &Inbox,
+    ) -> bool {
+        let Some(since_ns) = self.blocked_since_ns else { return false };
+        // The time first: a clock that has not moved by then had not at that time.
+        let now_ns = kernel.now_ns();
+        if kernel.cpu_ns(self.tid) != Some(self.cpu_ns) {
+            return false;
+        }
+        self.shares(thread, shared, now_ns);
+        self.owed_ns = self.owed_ns.saturating_add(now_ns.saturating_sub(self.time_ns));
+        self.time_ns = now_ns;
+        if self.found_in_pause
+            && now_ns.saturating_sub(since_ns) > OUTLASTED_NS
+            && !kernel.held_up(thread, now_ns, self.cpu_ns).all.now
+        {
+            self.found_in_pause = false;
+            inbox.post(Event::Outlasted { thread });
+        }
+        true
+    }
+
+    /// When to visit a thread again that has just been found where it was.
+    fn next_visit_ns(&self, tick_ns: u64) -> u64 {
+        let stood_ns = self.blocked_since_ns.map_or(0, |since| self.time_ns.saturating_sub(since));
+        let distance_ns = stood_ns / WALL_BACKOFF_DIVISOR;
+        self.time_ns.saturating_add(distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns)))
+    }
+
+    /// Whom the time since the last visit belongs to.
+    fn shares(&mut self, thread: ThreadRef, shared: &Shared, now_ns: u64) -> Shares {
+        let record = shared.records.get(thread.index as usize);
+        record.map_or_else(Shares::default, |record| {
+            self.watched.visit(record.context(), self.time_ns, now_ns)
+        })
+    }
+
     /// Hands the owed wait to the collector.
     fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
         let wall_ns = std::mem::take(&mut self.owed_ns);

@@ -37,6 +37,18 @@ pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;
 pub const WALL_BACKOFF_DIVISOR: u64 = 64;
 /// Longest distance between two visits of a blocked thread, in nanoseconds.
 pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Between two rounds of looks at threads that have been blocked for long, in nanoseconds: a thread
+/// that is not to be visited sooner than that is looked at in a round.
+pub const RESTING_ROUND_NS: u64 = 250_000_000;
+/// Such threads that are looked at in one round: two microseconds each, since nothing of them is in
+/// the processor's caches, and a fifth of a thousandth of a processor however many there are.
+pub const RESTING_A_ROUND_MAX: usize = 24;
+/// Longest distance between two looks at an attached thread that has no room for signals within
+/// signals yet, in nanoseconds.
+pub const ROOM_DISTANCE_NS_MAX: u64 = 60_000_000_000;
+/// Of the mappings that the kernel would still allow the process, attaching uses one in so many at
+/// most: the rest is the program's, which dies if it gets none.
+pub const SPARE_MAPPINGS_SHARE: usize = 2;
 /// Nanoseconds of which the profiler may use the budget at once: starting costs.
 pub const BUDGET_BURST_NS: u64 = 100_000_000_000;
 /// CPU nanoseconds that a sample is taken to cost on the thread that is sampled: the handler, and

@@ -96,7 +96,7 @@ pub(crate) mod field {
 pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
     let mut encoder = Encoder {
         profile,
-        out: GzEncoder::new(out, Compression::default()),
+        out: GzEncoder::new(out, compression(profile)),
         message: Message::default(),
         head: Message::default(),
         nested: Message::default(),
@@ -111,6 +111,13 @@ pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
     encoder.header()?;
     encoder.strings()?;
     encoder.out.finish()
+}
+
+/// How hard to press. A profile of thousands of threads is much of the same, and gets small anyhow;
+/// pressing it well is most of what an idle process costs.
+fn compression(profile: &Profile) -> Compression {
+    const MANY_SAMPLES: usize = 4_000;
+    if profile.samples.len() > MANY_SAMPLES { Compression::fast() } else { Compression::default() }
 }
 
 struct Encoder<'a, W: Write> {

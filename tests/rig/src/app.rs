@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 23] = [
+pub const APPS: [&str; 24] = [
     "plain",
     "split",
     "busy",
@@ -33,6 +33,7 @@ pub const APPS: [&str; 23] = [
     "names",
     "ends",
     "pool",
+    "idle",
     "faults",
     "whole",
     "activities",

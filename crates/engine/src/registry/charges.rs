@@ -45,18 +45,21 @@ impl Clocks {
 
 impl Registry {
     /// Charges CPU time that no sample will carry: of threads that give none, and of those that
-    /// were over before anybody saw them.
-    pub fn settle(&self) {
+    /// were over before anybody saw them. Without `lists` all threads are known; else their ids are
+    /// read, and returned.
+    pub fn settle(&self, lists: bool) -> Vec<u32> {
         // In this order, see the balance.
         let process_ns = clock::process_cpu_ns();
-        let ids = thread_ids().unwrap_or_default();
+        let ids = if lists { thread_ids().unwrap_or_default() } else { Vec::new() };
         let mut threads = self.lock();
         if threads.stopped {
             // Nobody is tracked any more: what the program still does is nobody's.
-            return self.charge_unseen(&mut threads, process_ns, &[]);
+            self.charge_unseen(&mut threads, process_ns, &[]);
+            return ids;
         }
         self.charge_lagging(&threads);
         self.charge_unseen(&mut threads, process_ns, &ids);
+        ids
     }
 
     fn charge_lagging(&self, threads: &Threads) {

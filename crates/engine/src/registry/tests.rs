@@ -346,11 +346,11 @@ fn what_a_thread_used_without_a_sample_is_charged() {
     while clock::thread_cpu_ns(tid).is_some_and(|now| now < 2 * NATIVE_LAG_NS_MAX) {
         std::thread::yield_now();
     }
-    registry.settle();
+    registry.settle(true);
     let lagging = unsampled(&registry, Some(()));
     assert!(before + lagging >= 2 * NATIVE_LAG_NS_MAX, "{before} and {lagging}");
     assert!(before + lagging <= clock::thread_cpu_ns(tid).expect("it lives"));
-    registry.settle();
+    registry.settle(true);
     assert_eq!(unsampled(&registry, Some(())), 0, "once");
     drop(end);
     handle.join().expect("no panic");
@@ -372,7 +372,7 @@ fn threads_that_nobody_saw_are_charged_to_nobody() {
     let (start, mut charged_ns) = (Instant::now(), 0);
     while charged_ns < WORK_NS {
         assert!(start.elapsed() < LIMIT, "only {charged_ns} ns");
-        registry.settle();
+        registry.settle(true);
         charged_ns += unsampled(&registry, None);
     }
 }
@@ -424,17 +424,31 @@ fn a_thread_that_waits_elsewhere_is_not_looked_at_for_ever() {
         matches!(changes[..], [Change::Started { scanned: false, .. }, Change::Scanned { .. }]),
         "{changes:?}"
     );
-    let next_ns = |registry: &Registry| registry.lock().unseen[0].next_look_ns();
+    let next_ns = |registry: &Registry| registry.lock().rooms.next_look_ns();
     for _ in 0..3 {
         let age_ns = start.elapsed().as_nanos() as u64;
-        registry.lock().unseen[0].look_now();
+        registry.lock().rooms.look_now();
         assert!(!registry.look_for_room());
         assert!(next_ns(&registry) >= clock::monotonic_ns().saturating_add(age_ns / 2));
     }
     drop(ours);
     reader.join().expect("no panic");
     registry.destroyed(ManagedId(1));
-    registry.lock().unseen[0].look_now();
+    registry.lock().rooms.look_now();
     assert!(!registry.look_for_room());
-    assert!(registry.lock().unseen.is_empty(), "it has ended");
+    assert_eq!(registry.lock().rooms.len(), 0, "it has ended");
+}
+
+#[test]
+fn larger_stacks_leave_mappings_to_the_program() {
+    let max = sys::stacks::mappings_max().expect("the kernel says");
+    let count = |mappings: usize| {
+        let mut rooms = Rooms::default();
+        rooms.allow_spares(mappings);
+        rooms.spares()
+    };
+    assert_eq!(count(max), 0);
+    assert_eq!(count(max + 1), 0);
+    // Half of what is left, and two mappings each.
+    assert_eq!(count(max - 40), 10);
 }

@@ -528,7 +528,7 @@ fn a_sleeper_is_visited_at_growing_distances_within_bounds() {
     }
     // 64 ticks at a tick each; after that each wait is a 64th longer than the last.
     assert!((64..2000).contains(&visits), "{visits} visits");
-    assert_eq!(wall.due.len(), 1);
+    assert_eq!(wall.schedule.len(), 1);
     // It has run: the next visit is soon.
     wall.kernel.begin(Doing::Blocked(2));
     wall.kernel.pass(WALL_DISTANCE_NS_MAX);
@@ -553,7 +553,7 @@ fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
         wall.tick();
         let ended = events(&wall.inbox);
         assert_eq!(ended.iter().filter(|e| matches!(e, Event::Ended { .. })).count(), 1000);
-        assert_eq!((wall.threads.len(), wall.due.len()), (1, 1));
+        assert_eq!((wall.threads.len(), wall.schedule.len()), (1, 1));
         assert_eq!(wall.samples(), u64::from(round) + 1, "the one that lives was visited");
     }
 }

@@ -56,6 +56,9 @@ pub fn runtimes_is_enough() -> bool {
 /// The size of a stack that has room, in bytes.
 pub const SPARE_BYTES: u64 = (ENOUGH_BYTES + PAGE_BYTES) as u64;
 
+/// Mappings of the process that such a stack takes: its first page is one of its own.
+pub const SPARE_MAPPINGS: usize = 2;
+
 /// The address of such a stack, for a thread to take; its first page can't be touched. Whoever
 /// takes it unmaps it, as the runtime does when the thread ends.
 #[must_use]

@@ -14,11 +14,21 @@ use std::io::{BufRead, BufReader};
 
 use crate::thread::StackRange;
 
-/// The stacks of these threads, in their order; `None` for one that can't be known. Reads the list
-/// of mappings once, which takes a millisecond for some ten thousand. Allocates.
+/// What the list of mappings says of threads' stacks.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    /// The threads' stacks, in their order; `None` for one that can't be known.
+    pub of_threads: Vec<Option<StackRange>>,
+    /// How many mappings the process has.
+    pub mappings: usize,
+}
+
+/// The stacks of these threads. Reads the list of mappings once, which takes a millisecond for some
+/// thousand. Allocates.
 #[must_use]
-pub fn stacks_of(tids: &[u32]) -> Vec<Option<StackRange>> {
+pub fn stacks_of(tids: &[u32]) -> Stacks {
     let mut found = vec![None; tids.len()];
+    let mut mappings = 0_usize;
     let main = std::process::id();
     let block = |(index, tid): (usize, &u32)| Some((control_block(*tid)?, index));
     let mut blocks: Vec<(u64, usize)> = tids.iter().enumerate().filter_map(block).collect();
@@ -26,6 +36,7 @@ pub fn stacks_of(tids: &[u32]) -> Vec<Option<StackRange>> {
     blocks.sort_unstable();
     let mut blocks = blocks.into_iter().peekable();
     each_mapping(|mapping| {
+        mappings = mappings.saturating_add(1);
         while let Some((block, index)) = blocks.next_if(|(block, _)| *block < mapping.end) {
             let inside = mapping.is_writable && block >= mapping.start;
             if let (true, Some(place)) = (inside, found.get_mut(index)) {
@@ -39,7 +50,13 @@ pub fn stacks_of(tids: &[u32]) -> Vec<Option<StackRange>> {
             *place = Some(StackRange { start: mapping.start, end: mapping.end });
         }
     });
-    found
+    Stacks { of_threads: found, mappings }
+}
+
+/// How many mappings a process may have; `None` if the kernel doesn't say.
+#[must_use]
+pub fn mappings_max() -> Option<usize> {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim_ascii_end().parse().ok()
 }
 
 /// A place in a thread's control block: the head of its list of robust locks.
@@ -116,7 +133,8 @@ mod tests {
         threads.reverse();
         let mut tids: Vec<u32> = threads.iter().map(|(tid, _, _)| *tid).collect();
         tids.push(u32::MAX);
-        let found = stacks_of(&tids);
+        let Stacks { of_threads: found, mappings } = stacks_of(&tids);
+        assert!(mappings > 3 && mappings_max().is_some_and(|max| max > mappings));
         assert_eq!(found[3], None, "nobody's");
         for ((_, stack, place), found) in threads.iter().zip(&found) {
             let (stack, found) = (stack.expect("its own"), found.expect("found"));
@@ -129,7 +147,7 @@ mod tests {
     #[test]
     fn the_main_threads_stack_has_a_name() {
         let main = std::process::id();
-        let found = stacks_of(&[main])[0].expect("found");
+        let found = stacks_of(&[main]).of_threads[0].expect("found");
         assert!(found.end > found.start);
         let line = "7ffc1000-7ffc3000 rw-p 00000000 00:00 0      [stack]\n";
         assert!(Mapping::parse(line).is_some_and(|mapping| mapping.is_main_stack));
