@@ -30,7 +30,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// What fills the ring wakes it at once.
 const IDLE_BEAT: Duration = Duration::from_millis(500);
 /// Beats without work after which nobody is expected to have any.
-const IDLE_BEATS: u32 = 10;
+const IDLE_BEATS: u32 = 3;
 /// How long it waits for the ticker to charge all wall time before a profile is written.
 const SETTLE_NS_MAX: u64 = 1_000_000_000;
 
@@ -277,7 +277,7 @@ impl Collector {
     fn settle(&mut self) {
         let request = self.settled.saturating_add(1);
         let deadline_ns = clock::monotonic_ns().saturating_add(SETTLE_NS_MAX);
-        self.ticker.settle_request.store(request, Ordering::Release);
+        self.ticker.ask_to_settle(request);
         while self.settled < request && clock::monotonic_ns() < deadline_ns {
             self.collect(BEAT);
         }

@@ -41,6 +41,10 @@ use crate::registry::{Native, Registry};
 
 /// Between two looks at the number of threads, in nanoseconds.
 const BEAT_NS: u64 = 100_000_000;
+/// The same after so many looks at which there was nobody new: most processes come to rest, and
+/// what a thread uses before it is seen is charged to it all the same.
+const QUIET_BEAT_NS: u64 = 500_000_000;
+const QUIET_LOOKS: u32 = 50;
 /// How long a thread has to be there, in nanoseconds.
 const AGE_NS_MIN: u64 = 50_000_000;
 /// After how long the list is read even if no thread is missing, in nanoseconds: two mistakes may
@@ -62,6 +66,8 @@ pub struct Natives {
     registry: Arc<Registry>,
     candidates: FxHashMap<u32, Candidate>,
     next_ns: u64,
+    /// Looks in a row at which there was nobody new.
+    quiet_looks: u32,
     /// When the list is read at the latest.
     list_ns: u64,
     budget: Budget,
@@ -93,7 +99,7 @@ impl Natives {
     #[must_use]
     pub fn new(registry: Arc<Registry>) -> Self {
         let (candidates, budget) = (FxHashMap::default(), Budget::default());
-        Self { registry, candidates, next_ns: 0, list_ns: 0, budget }
+        Self { registry, candidates, next_ns: 0, quiet_looks: 0, list_ns: 0, budget }
     }
 
     /// Looks for threads that have come or gone, if it is time to.
@@ -104,12 +110,16 @@ impl Natives {
         }
         self.registry.end_gone_natives();
         let is_time = start_ns >= self.list_ns;
-        if is_time || !self.candidates.is_empty() || self.is_any_missing() {
+        let is_quiet = self.candidates.is_empty() && !self.is_any_missing();
+        self.quiet_looks = if is_quiet { self.quiet_looks.saturating_add(1) } else { 0 };
+        if is_time || !is_quiet {
             self.list_ns = start_ns.saturating_add(LIST_NS_MAX);
             self.look(start_ns);
         }
         let took_ns = clock::own_cpu_ns().saturating_sub(start_cpu_ns);
-        self.next_ns = start_ns.saturating_add(self.budget.pause_ns(start_ns, took_ns));
+        let beat_ns = if self.quiet_looks < QUIET_LOOKS { BEAT_NS } else { QUIET_BEAT_NS };
+        let pause_ns = self.budget.pause_ns(start_ns, took_ns).max(beat_ns);
+        self.next_ns = start_ns.saturating_add(pause_ns);
     }
 
     /// Charges all CPU time up to now that no sample will carry.

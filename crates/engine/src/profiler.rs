@@ -174,7 +174,7 @@ impl Profiler {
         if begun.is_err() {
             session.stopped = true;
             self.registry.stop();
-            session.ticker.stop.store(true, Ordering::Release);
+            session.ticker.end();
             session.collector.stopped.store(true, Ordering::Release);
         }
         begun
@@ -316,7 +316,7 @@ impl Profiler {
         if !wait(LAST_PROFILE_NS_MAX, || session.collector.stopped.load(Ordering::Acquire)) {
             session.log.error("the last profile was not written in time");
         }
-        session.ticker.stop.store(true, Ordering::Release);
+        session.ticker.end();
         session.log.info("stopped");
     }
 

@@ -1,7 +1,7 @@
 //! The sampler's thread: wall visits and scans, at a jittered beat. It never calls the runtime.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::limits::RING_SLOTS;
@@ -18,10 +18,10 @@ use crate::wall::WallSampler;
 const IDLE_NS_MAX: u64 = 100_000_000;
 /// The same after so many times at which no thread had come or gone: each waking costs more than
 /// all that is then done.
-const QUIET_NS_MAX: u64 = 250_000_000;
+const QUIET_NS_MAX: u64 = 500_000_000;
 const QUIET_TIMES: u32 = 50;
 /// The same where the budget is exceeded: on a tenth of a processor even looking whether there is
-/// anything to do has its price. Who asks for a settlement waits for twice as long.
+/// anything to do has its price.
 const SLOWED_IDLE_NS_MAX: u64 = 500_000_000;
 /// The same while threads wait for being sampled.
 const ROOM_NS: u64 = 5_000_000;
@@ -30,9 +30,11 @@ const ROOM_NS: u64 = 5_000_000;
 #[derive(Default)]
 pub struct TickerState {
     /// The number of the latest request to settle all wall time.
-    pub settle_request: AtomicU64,
+    settle_request: AtomicU64,
     /// Whether to end.
-    pub stop: AtomicBool,
+    stop: AtomicBool,
+    /// Its thread, to be woken; nothing before it runs.
+    thread: OnceLock<std::thread::Thread>,
     /// It has ended.
     pub stopped: AtomicBool,
     /// By how much to slow down, for the budget; 0 is the same as 1.
@@ -41,6 +43,33 @@ pub struct TickerState {
     pub wall_samples: AtomicU64,
     /// The ticker's CPU time, in nanoseconds.
     pub own_cpu_ns: AtomicU64,
+}
+
+impl TickerState {
+    /// Asks for all wall time up to now to be charged; the number comes back in an event.
+    pub fn ask_to_settle(&self, request: u64) {
+        self.settle_request.store(request, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has it end.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// The latest request to settle.
+    #[cfg(test)]
+    pub fn asked_to_settle(&self) -> u64 {
+        self.settle_request.load(Ordering::Acquire)
+    }
+
+    /// What it was told before it sleeps, it sees; and what it is told afterwards wakes it.
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
 }
 
 /// The ticker.
@@ -72,6 +101,7 @@ impl Ticker {
         let mut next_scan_ns = 0;
         let mut settled = 0;
         let mut quiet_times = 0_u32;
+        let _first = self.state.thread.set(std::thread::current());
         while !self.state.stop.load(Ordering::Acquire) {
             if let Some(natives) = &mut self.natives {
                 natives.tick();
@@ -163,8 +193,8 @@ impl Ticker {
             wall_due_ns.map_or(idle_until_ns, |due| due.max(now_ns.saturating_add(tick_ns)));
         let scan_ns = if self.scan.is_empty() { idle_until_ns } else { next_scan_ns };
         let until_ns = wall_ns.min(scan_ns).min(idle_until_ns);
-        // A request to settle or stop waits for at most this sleep.
-        std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        // Longer than a tick only where nothing is due; a request to settle or to stop ends it.
+        std::thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
     }
 }
 

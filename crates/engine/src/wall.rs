@@ -10,8 +10,8 @@
 //! - It has run, and is blocked again: the wait is charged half to the stack it was blocked at and
 //!   half to the one it is blocked at now, since the change lay somewhere between. Over many
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
-//!   the wait late (or one tick). Unless a tracer wrote the thread's context: visits then come soon
-//!   after a change, and ask [`crate::watched`] when that was.
+//!   the wait late (or one tick, or a round of those that rest). Unless a tracer wrote the thread's
+//!   context: visits then come soon after a change, and ask [`crate::watched`] when that was.
 //! - It is running: the wait was at the stack it was last blocked at.
 //!
 //! A delay ([`crate::delays`]) is charged to the thread's next sample, since it was late to do what

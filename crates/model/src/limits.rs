@@ -37,12 +37,16 @@ pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;
 pub const WALL_BACKOFF_DIVISOR: u64 = 64;
 /// Longest distance between two visits of a blocked thread, in nanoseconds.
 pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
-/// Between two rounds of looks at threads that have been blocked for long, in nanoseconds: a thread
-/// that is not to be visited sooner than that is looked at in a round.
-pub const RESTING_ROUND_NS: u64 = 250_000_000;
+/// A blocked thread that is not to be visited sooner than that, in nanoseconds, rests: it is looked
+/// at in a round, with others. It has been blocked for 64 times as long.
+pub const RESTING_DISTANCE_NS_MIN: u64 = 100_000_000;
+/// Between two rounds of looks at threads that rest, in nanoseconds: each waking of the profiler
+/// costs as much as looking at ten of them.
+pub const RESTING_ROUND_NS: u64 = 500_000_000;
 /// Such threads that are looked at in one round: two microseconds each, since nothing of them is in
-/// the processor's caches, and a fifth of a thousandth of a processor however many there are.
-pub const RESTING_A_ROUND_MAX: usize = 24;
+/// the processor's caches, and an eighth of a thousandth of a processor however many there are. Of
+/// up to 640 each is looked at every ten seconds; of more, less often, and for each profile.
+pub const RESTING_A_ROUND_MAX: usize = 32;
 /// Longest distance between two looks at an attached thread that has no room for signals within
 /// signals yet, in nanoseconds.
 pub const ROOM_DISTANCE_NS_MAX: u64 = 60_000_000_000;

@@ -92,7 +92,7 @@ fn a_settlement_is_not_waited_for_for_ever() {
     collector.inbox.hurry();
     collector.settle();
     assert_eq!(collector.settled, late + 1);
-    let asked = collector.ticker.settle_request.load(Ordering::Relaxed);
+    let asked = collector.ticker.asked_to_settle();
     assert_eq!(asked, late + 1);
 }
 

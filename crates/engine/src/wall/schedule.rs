@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use model::limits::{RESTING_A_ROUND_MAX, RESTING_ROUND_NS};
+use model::limits::{RESTING_A_ROUND_MAX, RESTING_DISTANCE_NS_MIN, RESTING_ROUND_NS};
 use signal::record::ThreadRef;
 
 type Queue = BinaryHeap<Reverse<(u64, ThreadRef)>>;
@@ -21,10 +21,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A thread is due at that time; if that is no sooner than a round later than `now_ns`, then in
-    /// a round.
+    /// A thread is due at that time; if that is far enough from `now_ns` for it to rest, then in
+    /// the next round.
     pub fn put(&mut self, thread: ThreadRef, now_ns: u64, due_ns: u64) {
-        let rests = due_ns.saturating_sub(now_ns) >= RESTING_ROUND_NS;
+        let rests = due_ns.saturating_sub(now_ns) >= RESTING_DISTANCE_NS_MIN;
         let queue = if rests { &mut self.resting } else { &mut self.moving };
         queue.push(Reverse((due_ns, thread)));
     }
@@ -79,7 +79,7 @@ mod tests {
         for index in 0..10_000 {
             schedule.put(thread(index, 1), now_ns, now_ns + RESTING_ROUND_NS);
         }
-        schedule.put(thread(20_000, 1), now_ns, now_ns + RESTING_ROUND_NS - 1);
+        schedule.put(thread(20_000, 1), now_ns, now_ns + RESTING_DISTANCE_NS_MIN - 1);
         let end_ns = now_ns + 10 * SECOND_NS;
         let (mut wakes, mut seen) = (0_u64, 0_u64);
         while let Some(due_ns) = schedule.next_due_ns().filter(|due_ns| *due_ns < end_ns) {
