@@ -2,6 +2,7 @@
 
 mod processes;
 mod running;
+mod viewing;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +22,8 @@ use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
 pub use processes::{DoctorArgs, PsArgs};
 use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
+pub use viewing::ConvertArgs;
+use viewing::{CONVERT_EXAMPLES, CONVERT_LONG};
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -119,6 +122,9 @@ pub enum Command {
     /// Show where time went, from profile files
     #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Write profiles in the format of another program: speedscope, Firefox Profiler, and more
+    #[command(long_about = CONVERT_LONG, after_help = CONVERT_EXAMPLES)]
+    Convert(ConvertArgs),
     /// Print the variables that profile a program without `corprof run`
     #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
     Env(EnvArgs),

@@ -6,7 +6,9 @@ mod args;
 mod attach;
 mod child;
 mod control;
+mod convert;
 mod demangled;
+mod destination;
 mod doctor;
 mod endpoints;
 mod env;
@@ -15,13 +17,16 @@ mod files;
 mod filters;
 mod focus;
 mod folder;
+mod functions;
 mod lines;
 mod loaded;
+mod loading;
 mod managed_lines;
 mod missing;
 mod names;
 mod native_lines;
 mod nothing;
+mod origin;
 mod outcome;
 mod parts;
 mod pdb;
@@ -35,6 +40,7 @@ mod table;
 mod target;
 mod top;
 mod units;
+mod value;
 
 use std::process::ExitCode;
 
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Command::Attach(args) => attach::attach(&args),
         Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
+        Command::Convert(args) => convert::convert(&args),
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -22,7 +22,7 @@ const PERMISSIVE: [&str; 13] = [
     "Zlib",
 ];
 /// Licences that only tests and tools may have, since they are not shipped.
-const IN_TESTS: [&str; 1] = ["MPL-2.0"];
+const IN_TESTS: [&str; 2] = ["CDDL-1.0", "MPL-2.0"];
 /// What is shipped.
 const SHIPPED: [&str; 2] = ["agent", "cli"];
 
