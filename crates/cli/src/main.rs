@@ -9,12 +9,14 @@ mod control;
 mod convert;
 mod demangled;
 mod destination;
+mod diff;
 mod doctor;
 mod endpoints;
 mod env;
 mod failure;
 mod files;
 mod filters;
+mod flamegraph;
 mod focus;
 mod folder;
 mod functions;
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
         Command::Convert(args) => convert::convert(&args),
+        Command::Flamegraph(args) => flamegraph::flamegraph(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -7,7 +7,8 @@ use profile::{
 };
 use testing::Random;
 
-use super::MS;
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
 
 const FUNCTIONS: usize = 2500;
 const THREADS: u32 = 24;
@@ -79,7 +80,7 @@ fn frames(aggregate: &mut Aggregate, random: &mut Random) -> Vec<FrameId> {
     let mut frame = |number: usize| {
         let (module, file, kind) = modules[random.index(modules.len())];
         let (noun, verb) = (NOUNS[random.index(12)], VERBS[random.index(8)]);
-        let assembly = file.rsplit('/').next().unwrap().trim_end_matches(".dll");
+        let assembly = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".dll");
         let name = match kind {
             FrameKind::Managed => format!("{assembly}.{noun}{number}<TKey>.{verb}(int, string)"),
             _ => format!("{}_{number}", noun.to_lowercase()),
