@@ -65,9 +65,7 @@ async function drive(browser) {
   await sandwich(page, seen);
   await page.check('#fold');
   await direction(page);
-  await page.emulateMedia({ media: 'print' });
-  await page.evaluate(() => window.dispatchEvent(new Event('beforeprint')));
-  await picture(page, 'print');
+  await onPaper(page, seen);
   await page.close();
   return seen;
 }
@@ -108,6 +106,19 @@ async function direction(page) {
   await page.selectOption('#direction', 'flame');
   await picture(page, 'flame');
   await page.selectOption('#direction', 'icicle');
+}
+
+/** As it is printed, in the dark, too: the graph comes first, and all of it. */
+async function onPaper(page, seen) {
+  const pdf = await page.pdf({ path: join(folder, 'print.pdf'), printBackground: true });
+  seen.printed = pdf.length;
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await page.evaluate(() => window.dispatchEvent(new Event('beforeprint')));
+  await page.screenshot({ path: join(folder, 'print.png'), fullPage: true });
+  seen.paper = await page.evaluate(() => {
+    const corner = (id) => document.getElementById(id).getBoundingClientRect();
+    return { graph: corner('graph').top, functions: corner('functions').top };
+  });
 }
 
 async function inTheDark(browser) {

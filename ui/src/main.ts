@@ -38,7 +38,7 @@ class Page {
       + 'neighbours, Enter zooms, s shows callers and callees, Escape shows all');
     this.callers = this.flame('callers', 'flame', 'Callers of the chosen function');
     this.callees = this.flame('callees', 'icicle', 'Callees of the chosen function');
-    this.legend();
+    this.legend(false);
     this.about();
     this.listen();
     this.show();
@@ -149,12 +149,12 @@ class Page {
     element('told').textContent = this.text(tree, node);
   }
 
-  private legend(): void {
+  private legend(onPaper: boolean): void {
     const { origins } = this.profile.header;
     const items = origins.map((name, at) => {
       const item = document.createElement('li');
       const colour = document.createElement('span');
-      colour.style.background = colours(false).origins[at];
+      colour.style.background = colours(onPaper).origins[at];
       item.append(colour, name);
       return item;
     });
@@ -180,11 +180,15 @@ class Page {
     direction.addEventListener('change', () => this.graph.turn(direction.value as Direction));
     document.addEventListener('keydown', (event) => this.key(event));
     onThemeChange(() => {
-      this.legend();
+      this.legend(false);
       for (const flame of flames) flame.redraw();
     });
-    window.addEventListener('beforeprint', () => flames.forEach((flame) => flame.print(true)));
-    window.addEventListener('afterprint', () => flames.forEach((flame) => flame.print(false)));
+    const print = (onPaper: boolean) => {
+      this.legend(onPaper);
+      for (const flame of flames) flame.print(onPaper);
+    };
+    window.addEventListener('beforeprint', () => print(true));
+    window.addEventListener('afterprint', () => print(false));
   }
 
   private key(event: KeyboardEvent): void {

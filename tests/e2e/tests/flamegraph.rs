@@ -94,6 +94,9 @@ fn moved(checks: &mut Checks<'_>, seen: &Value, piece: &str, all: &Value) -> Res
     let both = [&sides[0], &sides[1]].map(|side| side.as_f64().unwrap_or_default() as u64);
     checks.that(both == [expected; 2], format!("callers and callees {both:?}, not {expected}"));
     checks.that(seen["backAtGraph"] == true, "escape does not lead back");
+    checks.that(seen["printed"].as_u64() > Some(10_000), "nothing is printed");
+    let tops = ["graph", "functions"].map(|id| seen["paper"][id].as_f64().unwrap_or_default());
+    checks.that(tops[0] < tops[1], format!("on paper the graph is below the table: {tops:?}"));
     Ok(())
 }
 
