@@ -4,7 +4,7 @@ mod support;
 
 use profile::{Aggregate, Frame, Period, SampleKey, ThreadKey, Values};
 use serde_json::Value;
-use support::{Dir, MS};
+use support::{Dir, MS, profile_bytes};
 
 /// A profile of so many samples of 10 ms in `Shop.Slow()` and in `Shop.Fast()`, and of requests.
 fn bytes(slow: u64, fast: u64, requests: u64) -> Vec<u8> {
@@ -92,4 +92,21 @@ fn what_cannot_be_compared_is_told() {
     run(&["--endpoint", "GET /x"]).check(1, &["a.pb.gz: nothing there that could be compared"]);
     dir.run(&["diff", "a.pb.gz", "b.pb.gz"]).check(1, &["b.pb.gz: can't read the file"]);
     dir.run(&["diff", "a.pb.gz"]).check(2, &["<NEW>"]);
+}
+
+#[test]
+fn wall_time_is_compared_between_files() {
+    let dir = Dir::new();
+    for (name, seq) in [("base/a", 0), ("base/b", 1), ("new/a", 2), ("new/b", 3)] {
+        dir.write(&format!("{name}.pb.gz"), &profile_bytes(1, seq));
+    }
+    let ran = dir.run(&["diff", "base", "new", "--value", "wall"]);
+    ran.check(0, &[]);
+    assert!(ran.out.contains("base      1.40 s in 2 files\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("nothing differs by more than chance\n"), "{}", ran.out);
+    let told: Value =
+        serde_json::from_str(&dir.run(&["diff", "base", "new", "--value", "wall", "--json"]).out)
+            .unwrap();
+    assert!(told["base"]["samples"].is_null(), "{told}");
+    assert_eq!(told["rows"][0]["name"], "Shop.Program.Main(string[])");
 }

@@ -23,7 +23,7 @@ pub struct Sum {
     pub ns: f64,
     /// The squares of the samples' nanoseconds.
     pub squares: f64,
-    /// Samples.
+    /// Samples; infinite where time was measured.
     pub count: f64,
 }
 
@@ -46,10 +46,13 @@ impl Sum {
         self.count += other.count;
     }
 
-    /// Adds time that was measured and not sampled: all that can differ lies between files.
+    /// Adds time that was measured and not sampled: all that can differ lies between files, and
+    /// there is no number of samples that would be too small.
     pub fn add_measured(&mut self, ns: u64) {
-        self.ns += ns as f64;
-        self.count += SAMPLES_MIN;
+        if ns > 0 {
+            self.ns += ns as f64;
+            self.count = f64::INFINITY;
+        }
     }
 }
 

@@ -101,12 +101,15 @@ fn texts(change: Option<Change>, text: impl Fn(f64) -> String) -> [String; 3] {
 
 fn whole(whole: &Whole) -> String {
     let files = count(whole.files, "file");
-    let samples = count(whole.all.count as usize, "sample");
+    let samples = match whole.all.count {
+        n if n.is_finite() => format!("{} of ", count(n as usize, "sample")),
+        _ => String::new(),
+    };
     let requests = match whole.requests {
         0.0 => String::new(),
         requests => format!(", {}", count(requests as usize, "request")),
     };
-    format!("{} in {samples} of {files}{requests}", time(whole.all.ns as u64))
+    format!("{} in {samples}{files}{requests}", time(whole.all.ns as u64))
 }
 
 /// All rows, whatever they are; times in nanoseconds, shares between 0 and 1.
@@ -136,6 +139,7 @@ pub fn json(diff: &Diff, failing: Option<&[&Row]>) -> Value {
         json!({
             "files": whole.files,
             "ns": whole.all.ns,
+            // Of measured time there are none.
             "samples": whole.all.count,
             "requests": whole.requests,
         })
