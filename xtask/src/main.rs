@@ -16,6 +16,7 @@ mod test;
 mod thread_cost;
 mod tidy;
 mod truth;
+mod ui;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ tasks:
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
   tidy     check the rules that neither the compiler nor clippy knows
+  ui [--check]
+           build the pages in ui/dist, or check that they are what their sources say
   whole [--seconds N] [--net VERSION] [TEST]...
            CPU time of all kinds of programs against the kernel's count, in long runs
 ";
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),
+        Some("ui") => ui::run(&arguments[1..]),
         Some("whole") => long::whole(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

@@ -13,6 +13,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
             Err(unavailable) => println!("{version}: MISSING, {}", unavailable.reason),
         }
     }
+    match rig.browser() {
+        Ok(_) => println!("browser: there"),
+        Err(error) => println!("browser: MISSING, {error:#}"),
+    }
     // The other versions only add coverage; without this one and the compilers nothing runs.
     let program = rig.app("plain")?.assembly(Net8)?;
     println!("test programs: such as {}", program.display());

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rig::Rig;
 
 use crate::product::{self, cargo};
-use crate::{closure, setup, workspace};
+use crate::{closure, setup, ui, workspace};
 
 /// What the tests came to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,13 @@ struct Taken {
 /// A step: what it is called and what it does.
 type Step = (&'static str, fn(&mut Counts) -> Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("set up runtimes, compilers and test programs", set_up),
     ("cargo fmt --check", |_| cargo(&["fmt", "--all", "--check"])),
     ("cargo clippy", |_| {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
+    ("pages are what their sources say", |_| ui::run(&["--check".to_owned()])),
     ("build the agent and the command line", |_| {
         product::build(&workspace::metadata()?.target_directory)?;
         Ok(())

@@ -2,6 +2,7 @@
 
 mod processes;
 mod running;
+mod viewing;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +22,10 @@ use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
 pub use processes::{DoctorArgs, PsArgs};
 use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
+use viewing::{
+    CONVERT_EXAMPLES, CONVERT_LONG, DIFF_EXAMPLES, DIFF_LONG, FLAMEGRAPH_EXAMPLES, FLAMEGRAPH_LONG,
+};
+pub use viewing::{ConvertArgs, DiffArgs, FlamegraphArgs, OwnOrTotal};
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -90,6 +95,7 @@ Exit codes:
   1    a file or folder could not be read or written, or nothing fits the filters (the message says)
        `corprof doctor` also if something prevents profiling
   2    the command line makes no sense
+  3    `corprof diff --fail-if`: something became more expensive by more than that
   `corprof run` ends with the program's own code, 128+n if signal n ended it, or
   125  the program was not started: no usable agent, no place for profiles or the report
   126  the program can't be executed
@@ -119,6 +125,15 @@ pub enum Command {
     /// Show where time went, from profile files
     #[command(long_about = TOP_LONG, after_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Write profiles in the format of another program: speedscope, Firefox Profiler, and more
+    #[command(long_about = CONVERT_LONG, after_help = CONVERT_EXAMPLES)]
+    Convert(ConvertArgs),
+    /// Write a page that shows where time went: a flame graph that works without a network
+    #[command(long_about = FLAMEGRAPH_LONG, after_help = FLAMEGRAPH_EXAMPLES)]
+    Flamegraph(FlamegraphArgs),
+    /// Compare profiles: what became more expensive or cheaper, by more than chance may explain
+    #[command(long_about = DIFF_LONG, after_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
     /// Print the variables that profile a program without `corprof run`
     #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
     Env(EnvArgs),

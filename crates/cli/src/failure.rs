@@ -7,6 +7,8 @@ use std::io;
 pub const FAILED: u8 = 1;
 /// Exit code: the command line makes no sense.
 pub const USAGE: u8 = 2;
+/// Exit code of `diff --fail-if`: something became more expensive.
+pub const REGRESSED: u8 = 3;
 /// Exit code of `run`: the program was not started, for a reason of ours.
 pub const NOT_STARTED: u8 = 125;
 /// Exit code of `run`: the program is there and can't be executed.

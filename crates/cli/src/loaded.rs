@@ -46,6 +46,14 @@ impl Loaded {
         self.processes.iter().map(|process| process.pid).collect()
     }
 
+    /// What was profiled: the service, or all of them.
+    pub fn name(&self) -> String {
+        let mut names: Vec<&str> = self.processes.iter().map(|p| p.service.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    }
+
     /// Leaves only what is looked at. It is done here and not file by file, since one file may know
     /// the endpoint of another's samples.
     pub fn filter(&mut self, filters: &Filters) {

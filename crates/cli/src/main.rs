@@ -6,22 +6,29 @@ mod args;
 mod attach;
 mod child;
 mod control;
+mod convert;
 mod demangled;
+mod destination;
+mod diff;
 mod doctor;
 mod endpoints;
 mod env;
 mod failure;
 mod files;
 mod filters;
+mod flamegraph;
 mod focus;
 mod folder;
+mod functions;
 mod lines;
 mod loaded;
+mod loading;
 mod managed_lines;
 mod missing;
 mod names;
 mod native_lines;
 mod nothing;
+mod origin;
 mod outcome;
 mod parts;
 mod pdb;
@@ -35,6 +42,7 @@ mod table;
 mod target;
 mod top;
 mod units;
+mod value;
 
 use std::process::ExitCode;
 
@@ -47,6 +55,9 @@ fn main() -> ExitCode {
         Command::Attach(args) => attach::attach(&args),
         Command::Ctl(args) => control::ctl(&args),
         Command::Top(args) => top::top(&args),
+        Command::Convert(args) => convert::convert(&args),
+        Command::Flamegraph(args) => flamegraph::flamegraph(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),

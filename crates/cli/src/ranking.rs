@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use model::ThreadState;
-use profile::{FrameIndex, Profile, Sample, SpanIds, StringIndex, Values};
+use profile::{FrameIndex, Profile, Sample, SpanIds, StringIndex, Thread, Values};
 
 use crate::args::{By, Clock, Sort};
 use crate::endpoints;
@@ -73,17 +73,7 @@ fn all_rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64], lines: &Line
             (lines.name(frame).unwrap_or_else(name), module_name(profile, frame))
         }),
         By::Module => by_frame(profile, focus, |frame| (module_name(profile, frame), "")),
-        By::Thread => by_sample(profile, focus, |sample| {
-            sample.thread.map_or_else(
-                || "[no thread]".to_owned(),
-                |thread| match (profile.text(thread.name), thread.tid) {
-                    (name, 0) => name.to_owned(),
-                    ("", tid) if pids.contains(&u64::from(tid)) => format!("main ({tid})"),
-                    ("", tid) => format!("[unnamed] ({tid})"),
-                    (name, tid) => format!("{name} ({tid})"),
-                },
-            )
-        }),
+        By::Thread => by_sample(profile, focus, |sample| thread_name(profile, sample.thread, pids)),
         By::State => by_sample(profile, focus, |sample| {
             sample.state.map_or("[CPU samples]", ThreadState::name).to_owned()
         }),
@@ -99,6 +89,17 @@ fn all_rows(profile: &Profile, by: &By, scope: Scope, pids: &[u64], lines: &Line
                 None => format!("[no {name}]"),
             }
         }),
+    }
+}
+
+/// A thread's name and number; that with the number of one of the processes is its main one.
+pub fn thread_name(profile: &Profile, thread: Option<Thread>, pids: &[u64]) -> String {
+    let Some(thread) = thread else { return "[no thread]".to_owned() };
+    match (profile.text(thread.name), thread.tid) {
+        (name, 0) => name.to_owned(),
+        ("", tid) if pids.contains(&u64::from(tid)) => format!("main ({tid})"),
+        ("", tid) => format!("[unnamed] ({tid})"),
+        (name, tid) => format!("{name} ({tid})"),
     }
 }
 
@@ -191,10 +192,13 @@ fn by_frame<'a>(
 /// The last part of the path of a frame's module.
 fn module_name(profile: &Profile, frame: FrameIndex) -> &str {
     let file = profile.module_of(frame).map_or(StringIndex::EMPTY, |module| module.file);
-    let file = profile.text(file);
-    match Path::new(file).file_name().and_then(|name| name.to_str()) {
-        Some(name) => name,
-        None if file.is_empty() => "[no module]",
-        None => file,
+    match file_name(profile.text(file)) {
+        "" => "[no module]",
+        name => name,
     }
+}
+
+/// The last part of a path; all of it if it has none.
+pub fn file_name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
 }

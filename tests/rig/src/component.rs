@@ -135,6 +135,60 @@ pub(crate) static ROSLYN: Component = Component {
     },
 };
 
+/// A script that starts Chromium with the libraries that came with it.
+const CHROMIUM_SCRIPT: &str = r#"#!/bin/sh
+root="$(dirname "$(readlink -f "$0")")"
+libraries="$root/usr/lib/x86_64-linux-gnu"
+export LD_LIBRARY_PATH="$libraries:$libraries/pulseaudio:$root/lib/x86_64-linux-gnu"
+[ -d /usr/share/fonts/truetype ] || export XDG_DATA_HOME="$root/usr/share"
+[ -d /etc/fonts ] || export FONTCONFIG_PATH="$root/etc/fonts"
+exec "$root/usr/lib/chromium/chromium" "$@"
+"#;
+
+/// Chromium, unpacked and not installed.
+pub(crate) static CHROMIUM: Component = Component {
+    id: "chromium",
+    title: "the browser Chromium",
+    package: package::CHROMIUM,
+    proof: "chromium/start",
+    unpack: |site| {
+        let folder = site.staging.join("chromium");
+        fs::create_dir(&folder)?;
+        for entry in fs::read_dir(site.archive)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "deb") {
+                archive::unpack_deb(&path, &folder)?;
+            }
+        }
+        ensure!(
+            folder.join("usr/lib/chromium/chromium").is_file(),
+            "apt brought no browser: is it installed already, and not on the PATH?"
+        );
+        let start = folder.join("start");
+        fs::write(&start, CHROMIUM_SCRIPT)?;
+        archive::make_executable(&start)?;
+        replace(&folder, &site.layout.root().join("chromium"))
+    },
+};
+
+/// Playwright, without browsers.
+pub(crate) static PLAYWRIGHT: Component = Component {
+    id: "playwright",
+    title: "Playwright 1.65.1",
+    package: package::PLAYWRIGHT,
+    proof: "playwright/index.mjs",
+    unpack: |site| site.take_whole("playwright"),
+};
+
+/// speedscope.
+pub(crate) static SPEEDSCOPE: Component = Component {
+    id: "speedscope",
+    title: "speedscope 1.25.0",
+    package: package::SPEEDSCOPE,
+    proof: "speedscope/dist/release/index.html",
+    unpack: |site| site.take_whole("speedscope"),
+};
+
 impl Component {
     /// Unpacks the archive; `staging` is a folder of its own on the same file system.
     pub fn unpack(&self, layout: &Layout, archive: &Path, staging: &Path) -> Result<()> {
@@ -151,6 +205,13 @@ impl Component {
 }
 
 impl Site<'_> {
+    /// Puts all of an npm package into a folder of that name.
+    fn take_whole(&self, name: &str) -> Result<()> {
+        let folder = self.staging.join(name);
+        archive::unpack(self.archive, "package/", &folder)?;
+        replace(&folder, &self.layout.root().join(name))
+    }
+
     fn split(
         &self,
         program: &Path,

@@ -21,6 +21,7 @@
 mod rig;
 
 mod app;
+mod browser;
 mod compile;
 mod managed;
 mod outcome;
@@ -43,6 +44,7 @@ mod progress;
 mod user_dotnet;
 
 pub use app::{APPS, App};
+pub use browser::Browser;
 pub use compile::{CompileOptions, Compiler, OutputKind};
 pub use managed::Managed;
 pub use outcome::{Outcome, Overdue, run, run_watched};

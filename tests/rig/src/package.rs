@@ -9,6 +9,9 @@ pub(crate) enum Registry {
     Npm,
     /// The distribution's own archive, by `apt-get download`.
     Apt,
+    /// The same, with all packages that it needs and that are not on the machine. The distribution
+    /// replaces these often, so the current ones are taken, which apt has checked.
+    AptWithNeeds,
 }
 
 /// One pinned package.
@@ -73,4 +76,31 @@ pub(crate) const ROSLYN: Package = Package {
     version: "1.0.0-alpha.20260922.3",
     sha256: "0bda8bc49d1b2246e48f7d0ca03ebf31bc952ab13a364a5391325c71045153e5",
     megabytes: 25,
+};
+
+/// A browser without a window, and a font.
+pub(crate) const CHROMIUM: Package = Package {
+    registry: Registry::AptWithNeeds,
+    name: "chromium",
+    version: "(current)",
+    sha256: "",
+    megabytes: 121,
+};
+
+/// What drives the browser; it brings none of its own.
+pub(crate) const PLAYWRIGHT: Package = Package {
+    registry: Registry::Npm,
+    name: "playwright-core",
+    version: "1.65.1",
+    sha256: "6f5a60be62a4fddfbe7d10c448d8fbd54547da3358f2f8a04211440471ee863e",
+    megabytes: 4,
+};
+
+/// speedscope as people open it: the built page.
+pub(crate) const SPEEDSCOPE: Package = Package {
+    registry: Registry::Npm,
+    name: "speedscope",
+    version: "1.25.0",
+    sha256: "2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03",
+    megabytes: 1,
 };

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, anyhow};
 
 use crate::app::App;
+use crate::browser::Browser;
 use crate::compile::{self, CompileOptions, Toolchain};
 use crate::component::{self, Component};
 use crate::install::{self, Retry};
@@ -54,6 +55,8 @@ impl Rig {
     /// As `ensure`; also if a test program does not compile.
     pub fn set_up() -> Result<Self> {
         let rig = Self::open(Layout::of_workspace(), Retry::Now)?;
+        // Without it only tests of pages are skipped, and they say so.
+        let _ = Browser::ensure(&rig.layout, Retry::Now)?;
         if rig.net8.is_ok() && rig.mcs.is_ok() && rig.roslyn.is_ok() {
             crate::app::compile_all(&rig)?;
         }
@@ -117,6 +120,14 @@ impl Rig {
             Net9 => self.net9.clone(),
             Net10 => self.net10.clone(),
         }
+    }
+
+    /// A browser for tests of pages, downloaded at the first call.
+    ///
+    /// # Errors
+    /// If it cannot be had on this machine ([`Unavailable`]), or `target/rig` cannot be written.
+    pub fn browser(&self) -> Result<Browser> {
+        Ok(Browser::ensure(&self.layout, Retry::Later)??)
     }
 
     /// The test program of that name, compiled if its sources changed.

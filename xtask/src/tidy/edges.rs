@@ -100,6 +100,7 @@ const PRODUCT: [Allowed; 13] = [
     Allowed {
         name: "cli",
         own: &["config", "diagnostics", "metadata", "model", "profile"],
+        own_in_tests: &["testing"],
         outside: &[
             ("addr2line", "source lines of native code"),
             ("anstream", "colours only where the terminal has them"),

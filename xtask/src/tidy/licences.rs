@@ -1,8 +1,10 @@
 //! The licences of what is built in: permissive ones, and a few more in tests.
 
-use super::Finding;
+use serde_json::Value;
+
 use super::edges::in_lock_file;
 use super::source::Sources;
+use super::{Finding, finding};
 use crate::workspace::Metadata;
 
 /// Licences that anything may have.
@@ -22,7 +24,9 @@ const PERMISSIVE: [&str; 13] = [
     "Zlib",
 ];
 /// Licences that only tests and tools may have, since they are not shipped.
-const IN_TESTS: [&str; 1] = ["MPL-2.0"];
+const IN_TESTS: [&str; 2] = ["CDDL-1.0", "MPL-2.0"];
+/// What npm installs.
+const NPM_LOCK: &str = "ui/package-lock.json";
 /// What is shipped.
 const SHIPPED: [&str; 2] = ["agent", "cli"];
 
@@ -46,6 +50,35 @@ pub fn check(metadata: &Metadata, sources: &Sources) -> Vec<Finding> {
             package.name
         );
         findings.push(in_lock_file(sources, package, what));
+    }
+    findings
+}
+
+/// Checks the packages from npm: they build the pages in `ui`, and nothing of them is in one.
+pub fn check_npm(sources: &Sources) -> Vec<Finding> {
+    let Some(source) = sources.get(NPM_LOCK) else { return Vec::new() };
+    let Ok(lock) = serde_json::from_str::<Value>(&source.lines.join("\n")) else {
+        return vec![finding(source, 0, "not JSON: make it anew with npm")];
+    };
+    let packages = lock["packages"].as_object().into_iter().flatten();
+    let mut findings = Vec::new();
+    for (name, package) in packages.filter(|(name, _)| !name.is_empty()) {
+        let licence = package["license"].as_str().unwrap_or_default();
+        let allowed = |licence: &str| PERMISSIVE.contains(&licence) || IN_TESTS.contains(&licence);
+        let line = source.lines.iter().position(|line| line.contains(&format!("\"{name}\"")));
+        if package["dev"] != true {
+            let what = format!(
+                "`{name}` would be a part of a page, and shipped: pages have no packages from \
+                 outside, see docs/design/0008"
+            );
+            findings.push(finding(source, line.unwrap_or(0), what));
+        } else if satisfied(licence, &allowed) != Some(true) {
+            let what = format!(
+                "`{name}` has the licence `{licence}`, which the list for tests in \
+                 xtask/src/tidy/licences.rs does not allow: use another package"
+            );
+            findings.push(finding(source, line.unwrap_or(0), what));
+        }
     }
     findings
 }
@@ -97,6 +130,7 @@ fn one<'a, 'b>(words: &'a [&'b str], allowed: &dyn Fn(&str) -> bool) -> Parsed<'
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::Source;
     use super::*;
     use crate::workspace::{Package, Resolved};
 
@@ -143,5 +177,19 @@ mod tests {
         };
         assert_eq!(with(true), []);
         assert_eq!(with(false).len(), 1);
+    }
+    #[test]
+    fn packages_from_npm_are_tools_with_a_known_licence() {
+        let found = |package: &str| {
+            let lock = format!("{{\"packages\": {{\"\": {{}},\n\"node_modules/a\": {package}}}}}");
+            let lock = Source::new(NPM_LOCK, &lock);
+            let found = check_npm(&Sources { files: vec![lock] });
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found(r#"{"dev": true, "license": "MIT"}"#), [""; 0]);
+        let shipped = found(r#"{"license": "MIT"}"#);
+        assert!(shipped[0].starts_with("ui/package-lock.json:2: `node_modules/a` would be"));
+        assert_eq!(found(r#"{"dev": true, "license": "GPL-3.0-only"}"#).len(), 1);
+        assert_eq!(found(r#"{"dev": true}"#).len(), 1);
     }
 }

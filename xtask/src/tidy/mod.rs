@@ -63,6 +63,7 @@ fn check() -> Result<(Sources, Vec<Finding>)> {
     findings.extend(safety::check_list(&sources));
     findings.extend(edges::check(&metadata, &sources));
     findings.extend(licences::check(&metadata, &sources));
+    findings.extend(licences::check_npm(&sources));
     findings.extend(architecture::check(&metadata, &sources));
     findings.sort();
     findings.dedup();

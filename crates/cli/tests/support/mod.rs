@@ -3,6 +3,8 @@
 #![allow(dead_code, missing_docs, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test support")]
 
+pub mod made;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,173 @@
+//! The flags of the commands that turn profiles into something to look at.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Clock, rows};
+use crate::convert::Format;
+use crate::filters::Filters;
+use crate::value::Value;
+
+pub const CONVERT_LONG: &str = "\
+Write profiles in the format of another program, to open them there.
+
+Several files are merged, as `corprof top` does. All frames and all values are kept, also those that
+`corprof top` leaves out without --all.";
+
+pub const CONVERT_EXAMPLES: &str = "\
+Examples:
+  corprof convert corprof-out/MyApp-20261129-101500 --to speedscope -o MyApp.speedscope.json
+  corprof convert profiles/ --to firefox --value wall -o MyApp.json
+  corprof convert profiles/ --to collapsed -o - | flamegraph.pl > MyApp.svg
+  corprof convert a.pb.gz b.pb.gz --to pprof --endpoint 'GET /orders/*' -o orders.pb.gz";
+
+/// `corprof convert`.
+#[derive(Args, Debug)]
+pub struct ConvertArgs {
+    /// Profiles (pprof, gzipped or plain, also of other tools), or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub to: Format,
+
+    /// The file to write; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub out: PathBuf,
+
+    /// The value of samples [default: cpu, or what there is; with speedscope all, each in profiles
+    /// of its own]
+    #[arg(long, value_enum, value_name = "VALUE")]
+    pub value: Option<Value>,
+
+    /// Which samples are converted.
+    #[command(flatten)]
+    pub filters: Filters,
+}
+
+pub const FLAMEGRAPH_LONG: &str = "\
+Write a page that shows where time went: flame graph, table of functions, callers and callees.
+
+The page is one file. It opens in any browser, without a network, and asks nobody for anything. In
+it one can zoom, search, choose the value, and look at one thread, endpoint, state or label; what
+`corprof top` leaves out is folded, until one unfolds it.";
+
+pub const FLAMEGRAPH_EXAMPLES: &str = "\
+Examples:
+  corprof flamegraph corprof-out/MyApp-20261129-101500 -o MyApp.html
+  corprof flamegraph profiles/ --value wall --endpoint 'GET /orders/*' -o orders.html";
+
+/// `corprof flamegraph`.
+#[derive(Args, Debug)]
+pub struct FlamegraphArgs {
+    /// Profiles (pprof, gzipped or plain, also of other tools), or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The page to write; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub out: PathBuf,
+
+    /// The value that is shown first [default: cpu, or what there is]
+    #[arg(long, value_enum, value_name = "VALUE")]
+    pub value: Option<Value>,
+
+    /// Which samples are in the page.
+    #[command(flatten)]
+    pub filters: Filters,
+}
+
+pub const DIFF_LONG: &str = "\
+Compare profiles: which functions became more expensive or cheaper, by more than chance may explain.
+
+Without requests a function's share of all CPU time is compared; where both sides know how many
+requests ended, its CPU time for each request. Each row has a confidence interval, and rows are
+shown that differ although many were looked at (Benjamini and Hochberg). Several files on each side
+are repetitions: what they differ by among themselves counts as chance, too.";
+
+pub const DIFF_EXAMPLES: &str = "\
+Examples:
+  corprof diff profiles/monday profiles/tuesday
+  corprof diff before.pb.gz after.pb.gz --time total --limit 50
+  corprof diff main/ branch/ --fail-if '>5%'
+  corprof diff main/ branch/ --json | jq '.rows[] | select(.is_significant)'
+
+Exit codes:
+  0  compared; with --fail-if, nothing became so much more expensive
+  1  a file could not be read, or there is nothing to compare
+  2  the command line makes no sense
+  3  --fail-if: something became more expensive by more than that";
+
+/// `corprof diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// Profiles from before: a file (pprof), or a folder of them
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
+
+    /// Profiles from after it
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+
+    /// Which time of a function is compared: in its own code, or also in what it called
+    #[arg(long, value_enum, default_value = "self", value_name = "TIME")]
+    pub time: OwnOrTotal,
+
+    /// CPU or wall time; the latter needs several files on each side
+    #[arg(long, value_enum, default_value = "cpu", value_name = "VALUE")]
+    pub value: Clock,
+
+    /// End with exit code 3 if a function has surely become more expensive, by more than this part
+    /// of what everything costs in BASE
+    #[arg(long, value_name = "'>N%'", value_parser = more_than)]
+    pub fail_if: Option<f64>,
+
+    /// How sure intervals and decisions are, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = confidence)]
+    pub confidence: f64,
+
+    /// Rows of the table; of more, those that changed most
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = rows)]
+    pub limit: usize,
+
+    /// Everything as in the files: also task plumbing and what waits for work
+    #[arg(long)]
+    pub all: bool,
+
+    /// JSON on standard output, with all functions; times are nanoseconds
+    #[arg(long)]
+    pub json: bool,
+
+    /// Which samples are compared.
+    #[command(flatten)]
+    pub filters: Filters,
+}
+
+/// Which time of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OwnOrTotal {
+    /// Time in the function itself
+    #[value(name = "self")]
+    Own,
+    /// Time in the function and in what it called
+    Total,
+}
+
+/// `>5%` as 0.05.
+fn more_than(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_prefix('>').and_then(|rest| rest.trim().strip_suffix('%'));
+    let number = number.and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent / 100.0),
+        _ => Err("not of the form '>5%' (in quotes, or the shell takes it for a file)".to_owned()),
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse() {
+        Ok(percent) if (50.0..100.0).contains(&percent) => Ok(percent),
+        _ => Err("not a number of percent from 50 to below 100".to_owned()),
+    }
+}

@@ -1,0 +1,70 @@
+//! `corprof convert`: profiles in the formats of other programs.
+//!
+//! A format is a file here, with one function that makes its bytes out of a profile.
+
+mod collapsed;
+mod firefox;
+mod pprof;
+mod speedscope;
+mod threads;
+
+use clap::ValueEnum;
+
+use crate::args::ConvertArgs;
+use crate::failure::{FAILED, Failure, USAGE};
+use crate::loaded::Loaded;
+use crate::value::Value;
+use crate::{destination, loading};
+
+/// A format that profiles can be converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// JSON for speedscope.app: a profile for each thread and value
+    Speedscope,
+    /// JSON for profiler.firefox.com, the Firefox Profiler
+    Firefox,
+    /// A line for each stack, as flamegraph.pl, inferno and many others read them
+    Collapsed,
+    /// pprof, gzipped: all files as one, or the part that the filters leave
+    Pprof,
+}
+
+impl Format {
+    /// Whether its files hold all values, so that none is to be chosen.
+    fn has_all_values(self) -> bool {
+        match self {
+            Self::Speedscope | Self::Firefox | Self::Collapsed => false,
+            Self::Pprof => true,
+        }
+    }
+
+    fn bytes(self, loaded: &Loaded, value: Option<Value>) -> Result<Vec<u8>, Failure> {
+        let profile = &loaded.profile;
+        let one = value.unwrap_or_else(|| Value::first_of(&profile.total()));
+        Ok(match self {
+            Self::Speedscope => speedscope::bytes(loaded, value)?,
+            Self::Firefox => firefox::bytes(loaded, one)?,
+            Self::Collapsed => collapsed::bytes(profile, one),
+            Self::Pprof => pprof::bytes(profile)?,
+        })
+    }
+}
+
+/// Runs the command; the exit code says whether all files could be read.
+pub fn convert(args: &ConvertArgs) -> Result<u8, Failure> {
+    if args.value.is_some() && args.to.has_all_values() {
+        let message = "--value chooses one, and files of this format hold all values; leave it out";
+        return Err(Failure::new(USAGE, message));
+    }
+    let (loaded, problems) = loading::load_filtered(&args.files, &args.filters)?;
+    let total = loaded.profile.total();
+    if let Some(value) = args.value
+        && value.of(&total) == 0
+    {
+        let message = format!("the profiles have no {} time; choose another --value", value.name());
+        return Err(Failure::new(FAILED, message));
+    }
+    let bytes = args.to.bytes(&loaded, args.value)?;
+    destination::write(&args.out, &bytes)?;
+    Ok(if problems == 0 { 0 } else { FAILED })
+}

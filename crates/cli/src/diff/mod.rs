@@ -1,0 +1,235 @@
+//! `corprof diff`: what two sets of profiles differ by, and what of that is more than chance.
+
+mod compare;
+mod show;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use profile::Profile;
+
+use crate::args::{Clock, DiffArgs, OwnOrTotal};
+use crate::endpoints;
+use crate::failure::{FAILED, Failure, REGRESSED, USAGE};
+use crate::filters::Filters;
+use crate::focus::{Focus, Scope};
+use crate::functions::Functions;
+use crate::{demangled, files, table};
+use compare::{Change, Measure, Part, Sum, change};
+use statistics::Confidence;
+
+/// A function as both sides know it: name and module.
+type Name = (String, String);
+
+/// A row: a function, or all of them together.
+#[derive(Clone, Debug)]
+struct Row {
+    name: String,
+    module: String,
+    share: Option<Change>,
+    per_request: Option<Change>,
+    /// The probability after all functions were looked at; 1 where there are too few samples.
+    adjusted: f64,
+}
+
+/// All that is told.
+struct Diff {
+    rows: Vec<Row>,
+    measure: Measure,
+    confidence: f64,
+    sides: [Whole; 2],
+    /// What all costs in the base, in the measure.
+    whole: f64,
+}
+
+/// A side in numbers.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    files: usize,
+    all: Sum,
+    requests: f64,
+}
+
+/// Reads the sides' files, one after the other.
+struct Reader<'a> {
+    args: &'a DiffArgs,
+    names: HashMap<Name, usize>,
+}
+
+/// Runs the command; the exit code says whether `--fail-if` holds.
+pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
+    let files = [files::expand(&args.base)?, files::expand(&args.new)?];
+    if args.value == Clock::Wall && files.iter().any(|files| files.len() < 2) {
+        let message = "wall time is measured and not sampled, so only several files of each side \
+                       can say what is chance; name folders with more than one";
+        return Err(Failure::new(USAGE, message));
+    }
+    let mut reader = Reader { args, names: HashMap::new() };
+    let [base, new] = &files;
+    let sides = [reader.side(&args.base, base)?, reader.side(&args.new, new)?];
+    let diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
+    let failing = args.fail_if.map(|limit| diff.failing(limit));
+    let mut out = anstream::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&show::json(&diff, failing.as_deref()))?)?;
+    } else {
+        let width = table::width(&std::io::stdout());
+        write!(out, "{}", show::text(&diff, failing.as_deref(), args.limit, width))?;
+    }
+    out.flush()?;
+    Ok(if failing.is_some_and(|failing| !failing.is_empty()) { REGRESSED } else { 0 })
+}
+
+impl Reader<'_> {
+    /// All files of a side, each by itself.
+    fn side(&mut self, path: &Path, files: &[PathBuf]) -> Result<Vec<Part>, Failure> {
+        let mut parts = Vec::new();
+        for file in files {
+            let mut profile = files::read(file)?.profile;
+            demangled::name(&mut profile);
+            parts.push(self.part(&profile));
+        }
+        if parts.iter().all(|part| part.all.ns <= 0.0) {
+            let message = format!("{}: nothing there that could be compared", path.display());
+            return Err(Failure::new(FAILED, message));
+        }
+        Ok(parts)
+    }
+
+    fn part(&mut self, profile: &Profile) -> Part {
+        let scope = if self.args.all { Scope::All } else { Scope::Work };
+        let positions = self.positions(profile);
+        let functions = Functions::of(profile);
+        let mut part = Part { requests: requests(profile, &self.args.filters), ..Part::default() };
+        let mut focus = Focus::new(profile, scope);
+        let mut seen: Vec<usize> = Vec::new();
+        let kept = profile.samples.iter().filter(|sample| self.args.filters.keeps(profile, sample));
+        for sample in kept {
+            let view = focus.see(sample);
+            seen.clear();
+            let position = |frame| positions.get(functions.position(frame)).copied().unwrap_or(0);
+            match self.args.time {
+                OwnOrTotal::Own => seen.extend(view.own.map(position)),
+                OwnOrTotal::Total => seen.extend(view.frames.iter().copied().map(position)),
+            }
+            seen.sort_unstable();
+            seen.dedup();
+            let add = |sum: &mut Sum| match self.args.value {
+                Clock::Cpu if view.values.cpu_ns == 0 => {}
+                Clock::Cpu => sum.add(view.values.cpu_ns, view.values.count),
+                Clock::Wall => sum.add_measured(view.values.wall_ns),
+            };
+            add(&mut part.all);
+            let longest = seen.last().map_or(0, |last| last + 1).max(part.functions.len());
+            part.functions.resize(longest, Sum::default());
+            seen.iter().filter_map(|at| part.functions.get_mut(*at).map(add)).count();
+        }
+        part
+    }
+
+    /// Where each of the profile's functions stands in the list of both sides.
+    fn positions(&mut self, profile: &Profile) -> Vec<usize> {
+        let position = |function: &crate::functions::Named<'_>| {
+            let name = (function.name.to_owned(), function.module.to_owned());
+            let next = self.names.len();
+            *self.names.entry(name).or_insert(next)
+        };
+        Functions::of(profile).list.iter().map(position).collect()
+    }
+}
+
+/// Requests that ended and are looked at.
+fn requests(profile: &Profile, filters: &Filters) -> f64 {
+    let kept = profile
+        .endpoints
+        .iter()
+        .filter(|endpoint| filters.keeps_requests(endpoints::or_none(profile.text(endpoint.name))));
+    kept.map(|endpoint| endpoint.requests as f64).sum()
+}
+
+impl Diff {
+    fn of(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, confidence: f64) -> Self {
+        let [base, new] = sides;
+        let sure = Confidence::new(confidence);
+        let wholes = [Whole::of(base), Whole::of(new)];
+        let has_requests = wholes.iter().all(|whole| whole.requests > 0.0);
+        let measure = if has_requests { Measure::PerRequest } else { Measure::Share };
+        let compared = |of: Option<usize>, measure| change(base, new, of, measure, &sure);
+        let per_request = |of| has_requests.then(|| compared(of, Measure::PerRequest));
+        let mut rows: Vec<Row> = names
+            .iter()
+            .map(|((name, module), of)| Row {
+                name: name.clone(),
+                module: module.clone(),
+                share: Some(compared(Some(*of), Measure::Share)),
+                per_request: per_request(Some(*of)),
+                adjusted: 1.0,
+            })
+            .collect();
+        let all = per_request(None);
+        rows.extend(all.map(|all| Row {
+            name: "[everything]".to_owned(),
+            module: String::new(),
+            share: None,
+            per_request: Some(all),
+            adjusted: 1.0,
+        }));
+        rows.retain(|row| row.of(measure).is_some_and(|change| change.base + change.new > 0.0));
+        adjust(&mut rows, measure);
+        let key = |row: &Row| row.of(measure).map_or(0.0, |change| change.difference());
+        rows.sort_by(|a, b| key(b).total_cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
+        let whole = if has_requests { wholes[0].all.ns / wholes[0].requests } else { 1.0 };
+        Self { rows, measure, confidence, sides: wholes, whole }
+    }
+
+    /// Whether the difference is more than chance.
+    fn is_significant(&self, row: &Row) -> bool {
+        row.adjusted < 1.0 - self.confidence
+    }
+
+    /// What has surely become more expensive, by more than that part of what all costs in the base.
+    fn failing(&self, limit: f64) -> Vec<&Row> {
+        let is_over = |row: &&Row| {
+            let difference = row.of(self.measure).map_or(0.0, |change| change.difference());
+            self.is_significant(row) && difference > limit * self.whole
+        };
+        self.rows.iter().filter(is_over).collect()
+    }
+}
+
+/// Where too few samples say anything, nothing is tested.
+fn adjust(rows: &mut [Row], measure: Measure) {
+    let tested: Vec<(usize, f64)> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(at, row)| Some((at, row.of(measure)?.probability?)))
+        .collect();
+    let probabilities: Vec<f64> = tested.iter().map(|(_, probability)| *probability).collect();
+    for ((at, _), adjusted) in tested.iter().zip(statistics::adjusted(&probabilities)) {
+        rows[*at].adjusted = adjusted;
+    }
+}
+
+impl Row {
+    fn of(&self, measure: Measure) -> Option<Change> {
+        match measure {
+            Measure::Share => self.share,
+            Measure::PerRequest => self.per_request,
+        }
+    }
+}
+
+impl Whole {
+    fn of(parts: &[Part]) -> Self {
+        let mut whole = Self { files: parts.len(), all: Sum::default(), requests: 0.0 };
+        for part in parts {
+            whole.all.merge(&part.all);
+            whole.requests += part.requests;
+        }
+        whole
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading the profiles that were named on the command line.
+
+use std::path::PathBuf;
+
+use crate::failure::{FAILED, Failure};
+use crate::files::{self, Named};
+use crate::filters::Filters;
+use crate::loaded::{Loaded, Loader};
+use crate::{note, nothing, warn};
+
+/// Reads each file once, and gives all of them as one, not filtered yet; and how many could not be
+/// read, which were named on standard error.
+///
+/// # Errors
+/// If none could be read.
+pub fn load(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Failure> {
+    let (loader, problems) = read_all(named, filters);
+    if loader.is_empty() {
+        return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
+    }
+    Ok((loader.finish(), problems))
+}
+
+/// As [`load`], and leaves only what is looked at.
+///
+/// # Errors
+/// Also if that is nothing.
+pub fn load_filtered(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Failure> {
+    let (mut loaded, problems) = load(named, filters)?;
+    if !filters.is_empty() {
+        let profile = &loaded.profile;
+        if !profile.samples.iter().any(|sample| filters.keeps(profile, sample)) {
+            return Err(Failure::new(FAILED, nothing::fits(profile, filters)));
+        }
+        loaded.filter(filters);
+    }
+    Ok((loaded, problems))
+}
+
+fn read_all(named: &[PathBuf], filters: &Filters) -> (Loader, usize) {
+    let mut loader = Loader::new(filters.clone());
+    let mut known = Named::default();
+    let mut problems = 0;
+    for path in named {
+        let paths = files::expand(path).unwrap_or_else(|error| {
+            problems += 1;
+            error_of_file(&error);
+            Vec::new()
+        });
+        for path in paths {
+            if !known.is_new(&path) {
+                continue;
+            }
+            match files::read(&path) {
+                Ok(decoded) => {
+                    if let Some(error) = &decoded.report_error {
+                        warn(format!("{}: {error}; the samples are fine", path.display()));
+                    }
+                    loader.add(&path, &decoded);
+                }
+                Err(error) => {
+                    problems += 1;
+                    error_of_file(&error);
+                }
+            }
+        }
+    }
+    match known.again() {
+        0 => {}
+        1 => note("1 file is named more than once; it counts once"),
+        n => note(format!("{n} files are named more than once; each counts once")),
+    }
+    (loader, problems)
+}
+
+/// A file that is passed over.
+fn error_of_file(error: &anyhow::Error) {
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    crate::say(style, "corprof: error:", &format!("{error:#}"));
+}

@@ -1,0 +1,112 @@
+//! `corprof diff`: what it says and how it ends; `tests/e2e` compares real programs.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod support;
+
+use profile::{Aggregate, Frame, Period, SampleKey, ThreadKey, Values};
+use serde_json::Value;
+use support::{Dir, MS, profile_bytes};
+
+/// A profile of so many samples of 10 ms in `Shop.Slow()` and in `Shop.Fast()`, and of requests.
+fn bytes(slow: u64, fast: u64, requests: u64) -> Vec<u8> {
+    let mut aggregate = Aggregate::default();
+    for (name, count) in [("Shop.Slow()", slow), ("Shop.Fast()", fast)] {
+        let frame = aggregate.frame(&Frame {
+            name,
+            raw_name: "",
+            module: None,
+            address: 0,
+            kind: model::FrameKind::Managed,
+            file: None,
+            line: None,
+        });
+        let stack = aggregate.stack([frame]);
+        let thread = ThreadKey { tid: 7, generation: 0 };
+        let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
+        let values = Values { count, cpu_ns: count * 10 * MS, ..Values::default() };
+        assert_eq!(aggregate.add(&key, values), profile::Added::Kept);
+    }
+    (0..requests).for_each(|_| aggregate.request("GET /", MS));
+    let profile = aggregate.take(Period::default()).profile;
+    profile::pprof::write(&profile, Vec::new()).unwrap()
+}
+
+#[test]
+fn what_became_more_expensive_comes_first_and_can_fail_a_build() {
+    let dir = Dir::new();
+    dir.write("base.pb.gz", &bytes(400, 600, 0));
+    dir.write("new.pb.gz", &bytes(600, 400, 0));
+    let ran = dir.run(&["diff", "base.pb.gz", "new.pb.gz"]);
+    ran.check(0, &[]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[1].contains("40.00 %  60.00 %  +20.00 % ±"), "{}", ran.out);
+    assert!(lines[1].ends_with("Shop.Slow()") && lines[2].contains("-20.00 % ±"), "{}", ran.out);
+    assert!(ran.out.contains("others    0 rows differ by no more than chance may"), "{}", ran.out);
+    for (limit, code, word) in [
+        (">10%", 3, "became more expensive by more: Shop.Slow()"),
+        ("> 25 %", 0, "nothing became more expensive by so much"),
+    ] {
+        let ran = dir.run(&["diff", "base.pb.gz", "new.pb.gz", "--fail-if", limit]);
+        ran.check(code, &[]);
+        assert!(ran.out.contains(word), "{}", ran.out);
+    }
+    let ran = dir.run(&["diff", "base.pb.gz", "base.pb.gz", "--fail-if", ">0%"]);
+    ran.check(0, &[]);
+    assert!(ran.out.starts_with("nothing differs by more than chance\n"), "{}", ran.out);
+}
+
+#[test]
+fn requests_decide_where_they_are_known() {
+    let dir = Dir::new();
+    // Twice the requests at the same cost: nothing changed but the load.
+    dir.write("base.pb.gz", &bytes(400, 600, 100));
+    dir.write("new.pb.gz", &bytes(800, 1200, 200));
+    let ran = dir.run(&["diff", "base.pb.gz", "new.pb.gz", "--json", "--fail-if", ">1%"]);
+    ran.check(0, &[]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["measure"], "ns_per_request");
+    assert_eq!(told["failing"], serde_json::json!([]));
+    let rows = told["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|row| row["ns_per_request"]["change"] == 0.0), "{}", ran.out);
+    // Twice the cost of a request at the same shares.
+    dir.write("dear.pb.gz", &bytes(800, 1200, 100));
+    let ran = dir.run(&["diff", "base.pb.gz", "dear.pb.gz", "--fail-if", ">50%"]);
+    ran.check(3, &[]);
+    assert!(ran.out.contains("by more: [everything], Shop.Fast()"), "{}", ran.out);
+    let words: Vec<&str> = ran.out.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains("100 ms 200 ms +100 ms ±11.2 ms - - - [everything]"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_told() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &bytes(4, 6, 0));
+    let run = |arguments: &[&str]| dir.run(&[&["diff", "a.pb.gz", "a.pb.gz"], arguments].concat());
+    run(&["--fail-if", "5%"]).check(2, &["'>5%'"]);
+    run(&["--confidence", "100"]).check(2, &["from 50 to below 100"]);
+    run(&["--value", "wall"]).check(2, &["only several files of each side"]);
+    run(&["--endpoint", "GET /x"]).check(1, &["a.pb.gz: nothing there that could be compared"]);
+    dir.run(&["diff", "a.pb.gz", "b.pb.gz"]).check(1, &["b.pb.gz: can't read the file"]);
+    dir.run(&["diff", "a.pb.gz"]).check(2, &["<NEW>"]);
+}
+
+#[test]
+fn wall_time_is_compared_between_files() {
+    let dir = Dir::new();
+    for (name, seq) in [("base/a", 0), ("base/b", 1), ("new/a", 2), ("new/b", 3)] {
+        dir.write(&format!("{name}.pb.gz"), &profile_bytes(1, seq));
+    }
+    let ran = dir.run(&["diff", "base", "new", "--value", "wall"]);
+    ran.check(0, &[]);
+    assert!(ran.out.contains("base      1.40 s in 2 files\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("nothing differs by more than chance\n"), "{}", ran.out);
+    let told: Value =
+        serde_json::from_str(&dir.run(&["diff", "base", "new", "--value", "wall", "--json"]).out)
+            .unwrap();
+    assert!(told["base"]["samples"].is_null(), "{told}");
+    assert_eq!(told["rows"][0]["name"], "Shop.Program.Main(string[])");
+}
