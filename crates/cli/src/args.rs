@@ -2,6 +2,7 @@
 
 mod processes;
 mod running;
+mod sending;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +22,8 @@ use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
 pub use processes::{DoctorArgs, PsArgs};
 use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
+use sending::{FLUSH_EXAMPLES, FLUSH_LONG, UPLOAD_EXAMPLES, UPLOAD_LONG};
+pub use sending::{FlushArgs, UploadArgs};
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -128,6 +131,12 @@ pub enum Command {
     /// Look for what would keep a program from being profiled, or make its profile worse
     #[command(long_about = DOCTOR_LONG, after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Send profile files to Pyroscope, Datadog or an OpenTelemetry collector
+    #[command(long_about = UPLOAD_LONG, after_help = UPLOAD_EXAMPLES)]
+    Upload(UploadArgs),
+    /// Send the profiles that wait in a spool folder
+    #[command(long_about = FLUSH_LONG, after_help = FLUSH_EXAMPLES)]
+    Flush(FlushArgs),
 }
 
 /// What `corprof run` has for the time between two files if nobody says one.

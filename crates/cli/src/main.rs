@@ -30,6 +30,7 @@ mod ps;
 mod ranking;
 mod report;
 mod run;
+mod sending;
 mod spans;
 mod table;
 mod target;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Upload(args) => sending::upload(&args),
+        Command::Flush(args) => sending::flush(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),
