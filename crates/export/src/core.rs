@@ -164,8 +164,13 @@ impl Core {
     fn count_dropped(&mut self, lost: &[Waiting]) {
         for waiting in lost {
             let lane = self.lanes.iter_mut().find(|lane| lane.name == waiting.lane);
-            if let Some(lane) = lane {
-                lane.counts.dropped = lane.counts.dropped.saturating_add(1);
+            match lane {
+                Some(lane) => lane.counts.dropped = lane.counts.dropped.saturating_add(1),
+                None => (self.say)(
+                    LogLevel::Warn,
+                    "a profile that waited for another target was removed: the spool is full. Send \
+                     what waits with `corprof flush`, or raise CORPROF_SPOOL_MIB",
+                ),
             }
         }
     }

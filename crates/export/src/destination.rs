@@ -11,6 +11,9 @@ use crate::parcel::{Parcel, checksum};
 use crate::request::Request;
 use crate::target::{datadog, otlp, pyroscope};
 
+/// Headers of ours that are no secrets.
+const PLAIN: [&str; 3] = ["DD-EVP-ORIGIN", "DD-EVP-ORIGIN-VERSION", "X-Scope-OrgID"];
+
 /// A target with its address.
 #[derive(Clone, Debug)]
 pub struct Destination {
@@ -91,7 +94,8 @@ impl Destination {
     /// What must not be shown should the other side send it back.
     #[must_use]
     pub fn hidden(&self) -> Vec<&str> {
-        let values = self.headers.iter().map(|(_, value)| value.reveal());
+        let secret = self.headers.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str()));
+        let values = secret.map(|(_, value)| value.reveal());
         let values = values.chain([self.address.user.reveal()]);
         values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]).collect()
     }

@@ -146,9 +146,14 @@ impl Spool {
         self.waiting.insert(at, waiting);
     }
 
-    /// Removes our oldest files until there is room for so many bytes. Others' are not touched.
+    /// Removes the oldest files, of ours and of the dead, until there is room for so many bytes.
+    /// Those of the living are not touched.
     fn make_room(&mut self, bytes: u64) -> io::Result<Vec<Waiting>> {
         let mut total = self.folder_bytes()?.saturating_add(bytes);
+        if total > self.limit_bytes {
+            // What the dead left for nobody here makes room, too, if it is the oldest.
+            self.adopt(|lane| Some(lane.to_owned()))?;
+        }
         let mut lost = Vec::new();
         while total > self.limit_bytes {
             let Some(oldest) = self.waiting.front().cloned() else {

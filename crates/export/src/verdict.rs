@@ -8,6 +8,8 @@ use crate::request::Answer;
 
 /// Letters of an answer's text that are shown.
 const SHOWN: usize = 200;
+/// Bytes of a secret that is looked for in what they say.
+const SECRET_MIN: usize = 4;
 
 /// What came of sending a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +90,8 @@ impl Verdict {
 /// The beginning of a text in one line, without secrets and without what a terminal would obey.
 fn shown(text: &[u8], hidden: &[&str]) -> String {
     let mut text = String::from_utf8_lossy(text).into_owned();
-    for secret in hidden.iter().filter(|secret| !secret.is_empty()) {
+    // What is shorter is in other words by chance, and no secret.
+    for secret in hidden.iter().filter(|secret| secret.len() >= SECRET_MIN) {
         text = text.replace(secret, "[secret]");
     }
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -139,6 +139,23 @@ fn what_the_dead_left_is_taken_over_and_only_by_one() {
 }
 
 #[test]
+fn what_is_for_nobody_makes_room() {
+    let folder = Folder::new("room");
+    let size = parcel(1).to_bytes().len() as u64;
+    let mut dead = folder.open("dead", u64::MAX);
+    for n in 1..=3 {
+        dead.put("elsewhere", &parcel(n)).expect("kept");
+    }
+    drop(dead);
+    let mut spool = folder.open("a1", size * 3 + size / 2);
+    for n in 4..=6 {
+        let lost = spool.put("one", &parcel(n)).expect("kept");
+        assert_eq!(lost.iter().map(|w| w.time_ns).collect::<Vec<_>>(), [n - 3]);
+    }
+    assert_eq!(drain(&mut spool, "one"), [4, 5, 6]);
+}
+
+#[test]
 fn a_damaged_file_is_no_parcel() {
     let folder = Folder::new("damaged");
     let mut spool = folder.open("a1", 1 << 20);
