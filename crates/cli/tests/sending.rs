@@ -113,8 +113,7 @@ fn files_are_sent_to_each_target() {
         lines.push(line);
     }
     lines.sort();
-    let paths =
-        ["/profiling/v1/input", "/push.v1.PusherService/Push", "/v1development/profiles"];
+    let paths = ["/profiling/v1/input", "/push.v1.PusherService/Push", "/v1development/profiles"];
     for (line, path) in lines.iter().zip(paths) {
         assert_eq!(*line, format!("POST {path} HTTP/1.1"));
     }

@@ -59,7 +59,7 @@ fn nothing_set_is_all_defaults() {
 
 #[test]
 fn every_option_can_be_set() {
-    let (config, warnings) = read(&[
+    let others = [
         ("CORPROF_ENABLED", "no"),
         ("CORPROF_SERVICE", "orders"),
         ("CORPROF_OUTPUT_DIR", "/tmp/x y"),
@@ -79,39 +79,10 @@ fn every_option_can_be_set() {
         ("CORPROF_SPAN_IDS", "no"),
         ("CORPROF_OTEL_CONTEXT", "on"),
         ("CORPROF_CONTROL", "off"),
-        ("CORPROF_EXPORT", "OTLP, datadog,pyroscope"),
-        ("CORPROF_ENVIRONMENT", "test"),
-        ("CORPROF_SERVICE_VERSION", "1.2"),
-        ("CORPROF_TAGS", "a:b"),
-        ("CORPROF_DATADOG_URL", "http://dd:1"),
-        ("CORPROF_DATADOG_HOST", "dd"),
-        ("CORPROF_DATADOG_PORT", "9126"),
-        ("CORPROF_DATADOG_AGENTLESS", "true"),
-        ("CORPROF_DATADOG_SITE", "datadoghq.eu"),
-        ("CORPROF_DATADOG_API_KEY", "key"),
-        ("CORPROF_DATADOG_TAGS", "c:d"),
-        ("CORPROF_PYROSCOPE_URL", "http://pyro:1"),
-        ("CORPROF_PYROSCOPE_APPLICATION", "app"),
-        ("CORPROF_PYROSCOPE_USER", "user"),
-        ("CORPROF_PYROSCOPE_PASSWORD", "password"),
-        ("CORPROF_PYROSCOPE_TOKEN", "token"),
-        ("CORPROF_PYROSCOPE_TENANT", "tenant"),
-        ("CORPROF_PYROSCOPE_LABELS", "e:f"),
-        ("CORPROF_OTLP_ENDPOINT", "http://otel:1"),
-        ("CORPROF_OTLP_PROFILES_ENDPOINT", "http://otel:1/p"),
-        ("CORPROF_OTLP_HEADERS", "x=y"),
-        ("CORPROF_OTLP_ATTRIBUTES", "g=h"),
-        ("CORPROF_SPOOL_DIR", "/spool"),
-        ("CORPROF_SPOOL_MIB", "7"),
-        ("CORPROF_EXIT_FLUSH", "2s"),
-        ("CORPROF_EXPORT_TIMEOUT", "3s"),
-        ("CORPROF_CA_FILE", "/ca.pem"),
-        ("CORPROF_HTTP_PROXY", "http://proxy:1"),
-        ("CORPROF_HTTPS_PROXY", "http://proxy:2"),
-        ("CORPROF_NO_PROXY", "inside"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
-    ]);
+    ];
+    let (config, warnings) = read(&[&others[..], &EXPORT_VARS].concat());
     assert!(warnings.is_empty(), "{warnings:?}");
     let expected = Config {
         enabled: false,
@@ -139,6 +110,39 @@ fn every_option_can_be_set() {
     };
     assert_eq!(config, expected);
 }
+
+const EXPORT_VARS: [(&str, &str); 30] = [
+    ("CORPROF_EXPORT", "OTLP, datadog,pyroscope"),
+    ("CORPROF_ENVIRONMENT", "test"),
+    ("CORPROF_SERVICE_VERSION", "1.2"),
+    ("CORPROF_TAGS", "a:b"),
+    ("CORPROF_DATADOG_URL", "http://dd:1"),
+    ("CORPROF_DATADOG_HOST", "dd"),
+    ("CORPROF_DATADOG_PORT", "9126"),
+    ("CORPROF_DATADOG_AGENTLESS", "true"),
+    ("CORPROF_DATADOG_SITE", "datadoghq.eu"),
+    ("CORPROF_DATADOG_API_KEY", "key"),
+    ("CORPROF_DATADOG_TAGS", "c:d"),
+    ("CORPROF_PYROSCOPE_URL", "http://pyro:1"),
+    ("CORPROF_PYROSCOPE_APPLICATION", "app"),
+    ("CORPROF_PYROSCOPE_USER", "user"),
+    ("CORPROF_PYROSCOPE_PASSWORD", "password"),
+    ("CORPROF_PYROSCOPE_TOKEN", "token"),
+    ("CORPROF_PYROSCOPE_TENANT", "tenant"),
+    ("CORPROF_PYROSCOPE_LABELS", "e:f"),
+    ("CORPROF_OTLP_ENDPOINT", "http://otel:1"),
+    ("CORPROF_OTLP_PROFILES_ENDPOINT", "http://otel:1/p"),
+    ("CORPROF_OTLP_HEADERS", "x=y"),
+    ("CORPROF_OTLP_ATTRIBUTES", "g=h"),
+    ("CORPROF_SPOOL_DIR", "/spool"),
+    ("CORPROF_SPOOL_MIB", "7"),
+    ("CORPROF_EXIT_FLUSH", "2s"),
+    ("CORPROF_EXPORT_TIMEOUT", "3s"),
+    ("CORPROF_CA_FILE", "/ca.pem"),
+    ("CORPROF_HTTP_PROXY", "http://proxy:1"),
+    ("CORPROF_HTTPS_PROXY", "http://proxy:2"),
+    ("CORPROF_NO_PROXY", "inside"),
+];
 
 fn every_export_option() -> ExportConfig {
     let secret = |text: &str| Secret::new(text.to_owned());

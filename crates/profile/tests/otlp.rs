@@ -1,4 +1,5 @@
 //! The messages of OpenTelemetry, read by its own definitions.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,5 @@
 //! What Pyroscope and Datadog get, read by others.
+#![allow(clippy::unwrap_used, reason = "tests")]
 mod support;
 
 use std::collections::BTreeMap;

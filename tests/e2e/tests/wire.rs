@@ -1,5 +1,6 @@
 //! The client against servers that misbehave, over TCP, sockets, TLS and proxies; and the exporter
 //! with its thread.
+#![allow(clippy::expect_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::io::{Read, Write};
