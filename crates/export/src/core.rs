@@ -192,6 +192,7 @@ impl Core {
                 }
             }
         }
+        self.place.close();
     }
 
     fn give_up(&mut self, at: usize) {

@@ -69,6 +69,13 @@ impl Place {
         self.spool.as_mut()
     }
 
+    /// Lets go of a spool in which nothing of ours waits, with its lock.
+    pub fn close(&mut self) {
+        if self.spool.as_ref().is_some_and(Spool::is_empty) {
+            self.spool = None;
+        }
+    }
+
     /// The spool, if it has been made.
     #[must_use]
     pub const fn made(&self) -> Option<&Spool> {

@@ -191,6 +191,12 @@ impl Spool {
         of_lane.fold((0, 0), |(n, bytes), waiting| (n + 1, waiting.bytes.saturating_add(bytes)))
     }
 
+    /// Whether none of our files waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Reads a file; `None` if it is damaged, or not there any more.
     #[must_use]
     pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {

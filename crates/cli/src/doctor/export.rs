@@ -60,8 +60,8 @@ fn remedy(why: &Why) -> &'static str {
             "set the key, token or user that this target wants; docs/export.md has the variables"
         }
         Why::Status { status: 404 | 405, .. } => {
-            "set the address of the part that takes profiles, and see that profiles are switched on \
-             there; docs/export.md says what each target needs"
+            "set the address of the part that takes profiles, and see that profiles are switched \
+             on there; docs/export.md says what each target needs"
         }
         Why::Status { status: 429 | 500..=599, .. } => {
             "the target has trouble of its own; the agent would try again later"
