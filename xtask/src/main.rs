@@ -11,6 +11,7 @@ mod interleave;
 mod long;
 mod managed;
 mod product;
+mod servers;
 mod setup;
 mod test;
 mod thread_cost;
@@ -37,6 +38,8 @@ tasks:
   test     everything that has to hold: format, lints, build, all tests; with a summary
   truth [--write] [--from OUTPUT]
            run the truth tests and print, or write to docs/truth.md, what they measured
+  servers  build an OpenTelemetry collector and Datadog's own exporter, and hold what is sent
+           against them
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),
         Some("truth") => truth::run(&arguments[1..]),
+        Some("servers") => servers::run(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),

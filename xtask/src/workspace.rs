@@ -65,6 +65,8 @@ pub struct Resolved {
     pub package: usize,
     /// Only for tests.
     pub is_dev: bool,
+    /// Only while it is built: a build script's, or a macro.
+    pub is_build: bool,
 }
 
 impl Metadata {
@@ -75,6 +77,15 @@ impl Metadata {
 
     /// The packages that builds of these take in, tests aside, by index.
     pub fn built_into(&self, names: &[&str]) -> BTreeSet<usize> {
+        self.reached(names, |edge| !edge.is_dev)
+    }
+
+    /// The packages that are in what is built of these, by index: without what only builds it.
+    pub fn linked_into(&self, names: &[&str]) -> BTreeSet<usize> {
+        self.reached(names, |edge| !edge.is_dev && !edge.is_build)
+    }
+
+    fn reached(&self, names: &[&str], counts: impl Fn(&Resolved) -> bool) -> BTreeSet<usize> {
         let named = |package: &Package| names.contains(&package.name.as_str());
         let all = self.packages.iter().enumerate();
         let mut pending: Vec<usize> = all.filter(|(_, p)| named(p)).map(|(at, _)| at).collect();
@@ -82,7 +93,7 @@ impl Metadata {
         while let Some(index) = pending.pop() {
             if built.insert(index) {
                 let edges = self.packages[index].resolved.iter();
-                pending.extend(edges.filter(|edge| !edge.is_dev).map(|edge| edge.package));
+                pending.extend(edges.filter(|edge| counts(edge)).map(|edge| edge.package));
             }
         }
         built
@@ -108,6 +119,14 @@ fn from_root(path: &str) -> String {
     relative.to_string_lossy().into_owned()
 }
 
+/// Whether a package is a macro of the compiler.
+fn is_macro(package: &Value) -> bool {
+    let targets = package["targets"].as_array().into_iter().flatten();
+    targets
+        .flat_map(|target| target["kind"].as_array().into_iter().flatten())
+        .any(|kind| kind == "proc-macro")
+}
+
 fn parse(json: &Value) -> Result<Metadata> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -130,7 +149,9 @@ fn parse(json: &Value) -> Result<Metadata> {
             let index = index.context("a dependency without a package")?;
             let kinds = list(&edge["dep_kinds"]);
             let is_dev = kinds.iter().all(|kind| kind["kind"] == "dev");
-            resolved.push(Resolved { package: index, is_dev });
+            let no_link = |kind: &Value| kind["kind"] == "dev" || kind["kind"] == "build";
+            let is_build = kinds.iter().all(no_link) || is_macro(&packages[index]);
+            resolved.push(Resolved { package: index, is_dev, is_build });
         }
         metadata.packages.push(Package {
             name: text(&package["name"]),

@@ -173,7 +173,17 @@ fn status(session: &Session) -> Vec<(String, String)> {
         ("cpu_interval", duration_to_text(config.cpu_interval)),
         ("wall_interval", duration_to_text(config.wall_interval)),
     ];
-    pairs.map(|(name, value)| (name.to_owned(), value)).into()
+    let mut pairs: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value)).into();
+    let targets = config.export.targets.iter().map(|target| target.name());
+    pairs.push(("export".to_owned(), targets.collect::<Vec<_>>().join(",")));
+    if let Some(profiler) = session.profiler() {
+        let (targets, spool) = profiler.export_status();
+        if !targets.is_empty() {
+            pairs.push(("spool".to_owned(), spool.display().to_string()));
+        }
+        pairs.extend(targets.iter().map(|target| (target.target.name().to_owned(), target.line())));
+    }
+    pairs
 }
 
 fn leave(session: &'static Session) {

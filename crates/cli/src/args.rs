@@ -2,6 +2,7 @@
 
 mod processes;
 mod running;
+mod sending;
 mod viewing;
 
 use std::ffi::OsString;
@@ -22,6 +23,8 @@ use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
 pub use processes::{DoctorArgs, PsArgs};
 use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
+use sending::{FLUSH_EXAMPLES, FLUSH_LONG, UPLOAD_EXAMPLES, UPLOAD_LONG};
+pub use sending::{FlushArgs, UploadArgs};
 use viewing::{
     CONVERT_EXAMPLES, CONVERT_LONG, DIFF_EXAMPLES, DIFF_LONG, FLAMEGRAPH_EXAMPLES, FLAMEGRAPH_LONG,
 };
@@ -143,6 +146,12 @@ pub enum Command {
     /// Look for what would keep a program from being profiled, or make its profile worse
     #[command(long_about = DOCTOR_LONG, after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Send profile files to Pyroscope, Datadog or an OpenTelemetry collector
+    #[command(long_about = UPLOAD_LONG, after_help = UPLOAD_EXAMPLES)]
+    Upload(UploadArgs),
+    /// Send the profiles that wait in a spool folder
+    #[command(long_about = FLUSH_LONG, after_help = FLUSH_EXAMPLES)]
+    Flush(FlushArgs),
 }
 
 /// What `corprof run` has for the time between two files if nobody says one.

@@ -21,6 +21,7 @@ use crate::args::{AttachArgs, RUN_PERIOD};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
+use crate::run::{EXPORT, with_files};
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
@@ -70,7 +71,7 @@ fn attached(
     let place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
     let signals = stopping_signals()?;
-    let request = request(args, &place);
+    let request = request(args, &place, process);
     if let Err(error) = load(socket, &place, &request) {
         let said = place.log();
         place.clear();
@@ -135,7 +136,7 @@ fn unreachable(pid: u32, error: &Unreachable) -> Failure {
 }
 
 /// What the agent is told.
-fn request(args: &AttachArgs, place: &Place) -> Request {
+fn request(args: &AttachArgs, place: &Place, process: &Process) -> Request {
     let given = args.options.settings();
     let log = place.theirs.join(LOG);
     let defaults =
@@ -146,6 +147,11 @@ fn request(args: &AttachArgs, place: &Place) -> Request {
         ("CORPROF_ENABLED", "true".into()),
         ("CORPROF_CONTROL", "true".into()),
     ];
+    let inherited = process.environment().unwrap_or_default();
+    let inherited = inherited.into_iter().find(|(name, _)| name == EXPORT).map(|(_, value)| value);
+    let targets = with_files(args.options.get(EXPORT), inherited.as_deref());
+    let always = always.into_iter().chain(targets.map(|targets| (EXPORT, targets.into())));
+    let always: Vec<_> = always.collect();
     let is_given = |name: &str| given.iter().any(|(other, _)| other == name);
     let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
     let rest = given.iter().filter(|(name, _)| always.iter().all(|(other, _)| other != name));

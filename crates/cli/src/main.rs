@@ -37,6 +37,7 @@ mod ps;
 mod ranking;
 mod report;
 mod run;
+mod sending;
 mod spans;
 mod table;
 mod target;
@@ -61,6 +62,8 @@ fn main() -> ExitCode {
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Upload(args) => sending::upload(&args),
+        Command::Flush(args) => sending::flush(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -20,6 +20,8 @@ use crate::{agent, folder, missing, note, spans, warn};
 
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
+/// Where the settings have the targets.
+pub const EXPORT: &str = "CORPROF_EXPORT";
 /// Where the settings have the time between two files.
 const PERIOD: &str = "CORPROF_UPLOAD_PERIOD";
 /// The runtime prefers these to `CORECLR_PROFILER_PATH`, so another profiler's must go.
@@ -51,6 +53,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     name_agent(&mut command, &agent).map_err(Failure::with(NOT_STARTED))?;
     command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
     command.env(OUTPUT_DIR, &folder);
+    if let Some(targets) = with_files(args.options.get(EXPORT), env::var(EXPORT).ok().as_deref()) {
+        command.env(EXPORT, targets);
+    }
     let period = period(args, |name| env::var(name).ok());
     command.env(PERIOD, &period);
     if let Some(file) = args.options.get("CORPROF_LOG_FILE") {
@@ -153,6 +158,13 @@ fn add_spans(args: &RunArgs, agent: &Path, command: &mut Command) -> Option<Stri
         }
         Err(hint) => Some(hint),
     }
+}
+
+/// The targets with files among them, of which the report is made; `None` if nothing names any.
+pub fn with_files(given: Option<&str>, inherited: Option<&str>) -> Option<String> {
+    let targets = given.or(inherited).filter(|targets| !targets.trim().is_empty())?;
+    let has_files = targets.split(',').any(|target| target.trim().eq_ignore_ascii_case("file"));
+    Some(if has_files { targets.to_owned() } else { format!("file,{targets}") })
 }
 
 /// The folder for the profiles, and whether it was made for this run alone.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::export::{ExportConfig, complete};
 use crate::option::Opt;
 use crate::options::OPTIONS;
 use crate::warning::Warning;
@@ -97,6 +98,8 @@ pub struct Config {
     pub otel_context: bool,
     /// Whether the agent can be spoken to while it runs.
     pub control: bool,
+    /// Where profiles go, and how.
+    pub export: ExportConfig,
     /// How much the agent says.
     pub log: LogLevel,
     /// Where it says it; `None` is standard error.
@@ -125,6 +128,7 @@ impl Config {
                 warnings.push(Warning::BadValue { name, value, reason, option });
             }
         }
+        complete(&mut config, &vars);
         let unknown = vars.iter().filter_map(|(name, _)| Warning::of_unknown(name));
         warnings.extend(unknown);
         (config, warnings)
@@ -158,6 +162,7 @@ impl Config {
             span_ids: true,
             otel_context: false,
             control: true,
+            export: ExportConfig::default(),
             log: LogLevel::Warn,
             log_file: None,
         }

@@ -45,7 +45,7 @@ fn row(option: &Opt) -> String {
 
 fn section(option: &Opt) -> String {
     let mut text = format!("\n## {}\n\n{}\n", option.var, option.help);
-    if let Kind::Choice(choices) = &option.kind {
+    if let Kind::Choice(choices) | Kind::Words { words: choices, .. } = &option.kind {
         text.push('\n');
         for choice in *choices {
             text.push_str(&format!("- `{}`: {}\n", choice.name, choice.help));

@@ -9,13 +9,17 @@ mod config;
 pub mod control;
 pub mod docs;
 mod duration;
+mod export;
+mod export_options;
 mod option;
 mod options;
+pub mod tags;
 mod variables;
 mod warning;
 
 pub use config::{Config, LogLevel, Sampler};
 pub use duration::{duration_from_text, duration_to_text};
+pub use export::{DatadogConfig, ExportConfig, OtlpConfig, PyroscopeConfig, Secret, Target};
 pub use option::{Choice, Kind, Opt, Reason};
 pub use options::{OPTIONS, find, is_same};
 pub use variables::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};

@@ -85,6 +85,13 @@ pub enum Kind {
     },
     /// One of some words.
     Choice(&'static [Choice]),
+    /// Some of some words, with commas.
+    Words {
+        /// The words.
+        words: &'static [Choice],
+        /// Takes out of the settings what they have.
+        clear: fn(&mut Config),
+    },
 }
 
 /// Why a value is not good.
@@ -165,10 +172,14 @@ impl Opt {
                 store(config, within(share, (min, max), |share| share_to_text(*share))?);
             }
             Kind::Choice(choices) => {
-                let choice = choices.iter().find(|choice| choice.name.eq_ignore_ascii_case(value));
-                let words = || choices.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
-                let choice = choice.ok_or_else(|| Reason::NotAChoice { choices: words() })?;
-                (choice.store)(config);
+                (chosen(choices, value)?.store)(config);
+            }
+            Kind::Words { words, clear } => {
+                let chosen: Result<Vec<_>, _> =
+                    value.split(',').map(|word| chosen(words, word.trim())).collect();
+                let chosen = chosen?;
+                clear(config);
+                chosen.iter().for_each(|word| (word.store)(config));
             }
         }
         Ok(())
@@ -188,9 +199,8 @@ impl Opt {
             Kind::Share { min, max, .. } => {
                 format!("{} to {}", share_to_text(*min), share_to_text(*max))
             }
-            Kind::Choice(choices) => {
-                choices.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
-            }
+            Kind::Choice(choices) => names(choices),
+            Kind::Words { words, .. } => format!("some of {}", names(words)),
         }
     }
 
@@ -205,6 +215,7 @@ impl Opt {
             Kind::Count { .. } => "N",
             Kind::Share { .. } => "PERCENT",
             Kind::Choice(_) => "WORD",
+            Kind::Words { .. } => "WORDS",
         }
     }
 
@@ -213,6 +224,15 @@ impl Opt {
     pub const fn default_text(&self) -> &'static str {
         if self.default.is_empty() { self.default_words } else { self.default }
     }
+}
+
+fn chosen<'a>(choices: &'a [Choice], word: &str) -> Result<&'a Choice, Reason> {
+    let choice = choices.iter().find(|choice| choice.name.eq_ignore_ascii_case(word));
+    choice.ok_or_else(|| Reason::NotAChoice { choices: names(choices) })
+}
+
+fn names(choices: &[Choice]) -> String {
+    choices.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
 }
 
 fn switch(value: &str) -> Result<bool, Reason> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{LogLevel, Sampler};
+use crate::export_options;
 use crate::option::{Choice, Kind, Opt};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -10,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 21] = [
+pub static OPTIONS: [Opt; 51] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -228,6 +229,36 @@ pub static OPTIONS: [Opt; 21] = [
         help: "Whether `corprof ctl` can reach the process while it runs: by a socket in its \
                temporary folder, which only the same user and root can open.",
     },
+    export_options::EXPORT,
+    export_options::ENVIRONMENT,
+    export_options::VERSION,
+    export_options::TAGS,
+    export_options::DATADOG_URL,
+    export_options::DATADOG_HOST,
+    export_options::DATADOG_PORT,
+    export_options::DATADOG_AGENTLESS,
+    export_options::DATADOG_SITE,
+    export_options::DATADOG_API_KEY,
+    export_options::DATADOG_TAGS,
+    export_options::PYROSCOPE_URL,
+    export_options::PYROSCOPE_APPLICATION,
+    export_options::PYROSCOPE_USER,
+    export_options::PYROSCOPE_PASSWORD,
+    export_options::PYROSCOPE_TOKEN,
+    export_options::PYROSCOPE_TENANT,
+    export_options::PYROSCOPE_LABELS,
+    export_options::OTLP_ENDPOINT,
+    export_options::OTLP_PROFILES_ENDPOINT,
+    export_options::OTLP_HEADERS,
+    export_options::OTLP_ATTRIBUTES,
+    export_options::SPOOL_DIR,
+    export_options::SPOOL_MIB,
+    export_options::EXIT_FLUSH,
+    export_options::TIMEOUT,
+    export_options::CA_FILE,
+    export_options::HTTP_PROXY,
+    export_options::HTTPS_PROXY,
+    export_options::NO_PROXY,
     Opt {
         var: "CORPROF_LOG",
         aliases: &[],

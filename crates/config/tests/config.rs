@@ -2,7 +2,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{Config, LogLevel, OPTIONS, Sampler, docs, find};
+use config::{
+    Config, DatadogConfig, ExportConfig, LogLevel, OPTIONS, OtlpConfig, PyroscopeConfig, Sampler,
+    Secret, Target, docs, find,
+};
 
 fn read(vars: &[(&str, &str)]) -> (Config, Vec<String>) {
     let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -35,6 +38,18 @@ fn nothing_set_is_all_defaults() {
         span_ids: true,
         otel_context: false,
         control: true,
+        export: ExportConfig {
+            targets: vec![Target::File],
+            datadog: DatadogConfig {
+                port: 8126,
+                site: "datadoghq.com".into(),
+                ..DatadogConfig::default()
+            },
+            spool_mib: 256,
+            exit_flush: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+            ..ExportConfig::default()
+        },
         log: LogLevel::Warn,
         log_file: None,
     };
@@ -44,7 +59,7 @@ fn nothing_set_is_all_defaults() {
 
 #[test]
 fn every_option_can_be_set() {
-    let (config, warnings) = read(&[
+    let others = [
         ("CORPROF_ENABLED", "no"),
         ("CORPROF_SERVICE", "orders"),
         ("CORPROF_OUTPUT_DIR", "/tmp/x y"),
@@ -66,7 +81,8 @@ fn every_option_can_be_set() {
         ("CORPROF_CONTROL", "off"),
         ("CORPROF_LOG", "debug"),
         ("CORPROF_LOG_FILE", "log"),
-    ]);
+    ];
+    let (config, warnings) = read(&[&others[..], &EXPORT_VARS].concat());
     assert!(warnings.is_empty(), "{warnings:?}");
     let expected = Config {
         enabled: false,
@@ -88,10 +104,148 @@ fn every_option_can_be_set() {
         span_ids: false,
         otel_context: true,
         control: false,
+        export: every_export_option(),
         log: LogLevel::Debug,
         log_file: Some(PathBuf::from("log")),
     };
     assert_eq!(config, expected);
+}
+
+const EXPORT_VARS: [(&str, &str); 30] = [
+    ("CORPROF_EXPORT", "OTLP, datadog,pyroscope"),
+    ("CORPROF_ENVIRONMENT", "test"),
+    ("CORPROF_SERVICE_VERSION", "1.2"),
+    ("CORPROF_TAGS", "a:b"),
+    ("CORPROF_DATADOG_URL", "http://dd:1"),
+    ("CORPROF_DATADOG_HOST", "dd"),
+    ("CORPROF_DATADOG_PORT", "9126"),
+    ("CORPROF_DATADOG_AGENTLESS", "true"),
+    ("CORPROF_DATADOG_SITE", "datadoghq.eu"),
+    ("CORPROF_DATADOG_API_KEY", "key"),
+    ("CORPROF_DATADOG_TAGS", "c:d"),
+    ("CORPROF_PYROSCOPE_URL", "http://pyro:1"),
+    ("CORPROF_PYROSCOPE_APPLICATION", "app"),
+    ("CORPROF_PYROSCOPE_USER", "user"),
+    ("CORPROF_PYROSCOPE_PASSWORD", "password"),
+    ("CORPROF_PYROSCOPE_TOKEN", "token"),
+    ("CORPROF_PYROSCOPE_TENANT", "tenant"),
+    ("CORPROF_PYROSCOPE_LABELS", "e:f"),
+    ("CORPROF_OTLP_ENDPOINT", "http://otel:1"),
+    ("CORPROF_OTLP_PROFILES_ENDPOINT", "http://otel:1/p"),
+    ("CORPROF_OTLP_HEADERS", "x=y"),
+    ("CORPROF_OTLP_ATTRIBUTES", "g=h"),
+    ("CORPROF_SPOOL_DIR", "/spool"),
+    ("CORPROF_SPOOL_MIB", "7"),
+    ("CORPROF_EXIT_FLUSH", "2s"),
+    ("CORPROF_EXPORT_TIMEOUT", "3s"),
+    ("CORPROF_CA_FILE", "/ca.pem"),
+    ("CORPROF_HTTP_PROXY", "http://proxy:1"),
+    ("CORPROF_HTTPS_PROXY", "http://proxy:2"),
+    ("CORPROF_NO_PROXY", "inside"),
+];
+
+fn every_export_option() -> ExportConfig {
+    let secret = |text: &str| Secret::new(text.to_owned());
+    ExportConfig {
+        targets: vec![Target::Otlp, Target::Datadog, Target::Pyroscope],
+        environment: "test".into(),
+        version: "1.2".into(),
+        tags: "a:b".into(),
+        datadog: DatadogConfig {
+            url: secret("http://dd:1"),
+            host: "dd".into(),
+            port: 9126,
+            is_agentless: true,
+            site: "datadoghq.eu".into(),
+            api_key: secret("key"),
+            tags: "c:d".into(),
+        },
+        pyroscope: PyroscopeConfig {
+            url: secret("http://pyro:1"),
+            application: "app".into(),
+            user: secret("user"),
+            password: secret("password"),
+            token: secret("token"),
+            tenant: "tenant".into(),
+            labels: "e:f".into(),
+        },
+        otlp: OtlpConfig {
+            endpoint: secret("http://otel:1"),
+            profiles_endpoint: secret("http://otel:1/p"),
+            headers: secret("x=y"),
+            attributes: "g=h".into(),
+        },
+        spool_dir: Some(PathBuf::from("/spool")),
+        spool_mib: 7,
+        exit_flush: Duration::from_secs(2),
+        timeout: Duration::from_secs(3),
+        ca_file: Some(PathBuf::from("/ca.pem")),
+        http_proxy: secret("http://proxy:1"),
+        https_proxy: secret("http://proxy:2"),
+        no_proxy: "inside".into(),
+    }
+}
+
+#[test]
+fn addresses_of_tracing_send_no_profiles_anywhere() {
+    use Target::{Datadog, File, Otlp, Pyroscope};
+    let tracing = [
+        ("DD_TRACE_AGENT_URL", "http://dd:8126"),
+        ("DD_AGENT_HOST", "dd"),
+        ("DD_API_KEY", "key"),
+        ("DD_SERVICE", "shop"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://otel:4318"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
+    ];
+    assert_eq!(read(&tracing).0.export.targets, [File]);
+    for (var, value, targets) in [
+        ("CORPROF_EXPORT", "datadog", &[Datadog][..]),
+        ("CORPROF_EXPORT", "file,otlp,file", &[File, Otlp]),
+        ("CORPROF_DATADOG_URL", "http://dd", &[File, Datadog]),
+        ("PYROSCOPE_SERVER_ADDRESS", "http://pyro", &[File, Pyroscope]),
+        ("CORPROF_PYROSCOPE_URL", "http://pyro", &[File, Pyroscope]),
+        ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://otel", &[File, Otlp]),
+        ("CORPROF_OTLP_ENDPOINT", "http://otel", &[File, Otlp]),
+        ("CORPROF_OTLP_ENDPOINT", " ", &[File]),
+    ] {
+        let mut vars = tracing.to_vec();
+        vars.push((var, value));
+        assert_eq!(read(&vars).0.export.targets, targets, "{var}={value}");
+    }
+    let (config, warnings) = read(&[("CORPROF_EXPORT", "file,datadogg")]);
+    assert_eq!(
+        warnings,
+        ["CORPROF_EXPORT=\"file,datadogg\" is none of file, datadog, pyroscope, otlp; using \
+             `file`, and each target that an address below is set for"]
+    );
+    assert_eq!(config.export.targets, [File]);
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let vars: Vec<_> = OPTIONS
+        .iter()
+        .filter(|option| {
+            ["KEY", "PASSWORD", "TOKEN", "HEADERS", "URL", "ENDPOINT", "_USER", "PROXY"]
+                .iter()
+                .any(|word| option.var.contains(word) && option.var != "CORPROF_NO_PROXY")
+        })
+        .collect();
+    assert!(vars.len() >= 10);
+    for option in vars {
+        let (config, _) = read(&[(option.var, "planted")]);
+        assert!(!format!("{config:?}").contains("planted"), "{}", option.var);
+        let in_flag = ["KEY", "PASSWORD", "TOKEN", "HEADERS", "_USER"];
+        let is_secret = in_flag.iter().any(|word| option.var.contains(word));
+        assert!(!(is_secret && option.flag.is_some()), "{}: a flag is seen by all", option.var);
+    }
+}
+
+#[test]
+fn resource_attributes_name_the_service_where_nothing_else_does() {
+    let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "a=b,service.name=my%20shop");
+    assert_eq!(read(&[attributes]).0.service, "my shop");
+    assert_eq!(read(&[attributes, ("DD_SERVICE", "dd")]).0.service, "dd");
 }
 
 #[test]

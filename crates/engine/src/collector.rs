@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ::export::Exporter;
 use config::Config;
 use model::Loss;
 use model::limits::RING_SLOTS;
@@ -76,7 +77,9 @@ pub struct Collector {
     log: Log,
     runtime_version: String,
     accounts: Accounts,
-    output: Output,
+    /// Where files go, unless none are wanted.
+    output: Option<Output>,
+    exporter: Option<Arc<Exporter>>,
     /// Why files can't be written, if that was said: a service is not to say it each minute.
     complaint: Option<std::io::ErrorKind>,
     signal: Option<i32>,
@@ -116,6 +119,8 @@ pub struct Parts {
     pub accounts: Accounts,
     /// The output folder, absolute.
     pub folder: PathBuf,
+    /// What sends profiles, if they are sent anywhere.
+    pub exporter: Option<Arc<Exporter>>,
     /// The sampling signal, to be watched.
     pub signal: Option<i32>,
     /// The next profile's number: how many this process has had, and more if there are files of an
@@ -139,9 +144,11 @@ impl Collector {
             runtime_version,
             accounts,
             folder,
+            exporter,
             signal,
             profiles,
         } = parts;
+        let output = config.export.writes_files().then(|| Output::new(folder));
         let budget = Budget::new(config.cpu_budget_ppm, processors::allowed());
         let mut collector = Self {
             shared,
@@ -154,7 +161,8 @@ impl Collector {
             log,
             runtime_version,
             accounts,
-            output: Output::new(folder),
+            output,
+            exporter,
             complaint: None,
             signal,
             signal_taken: false,
@@ -172,13 +180,16 @@ impl Collector {
 
     /// Runs until told to stop; then writes the last profile.
     pub fn run(mut self) {
-        if let Err(error) = self.output.check() {
-            self.complaint = Some(error.kind());
-            let folder = self.output.folder().display();
-            self.log.error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
+        if let Some(output) = &self.output {
+            if let Err(error) = output.check() {
+                self.complaint = Some(error.kind());
+                let folder = output.folder().display();
+                self.log
+                    .error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
+            }
+            let next = output.next_number(&self.config.service, std::process::id());
+            self.profiles.fetch_max(next, Ordering::Relaxed);
         }
-        let next = self.output.next_number(&self.config.service, std::process::id());
-        self.profiles.fetch_max(next, Ordering::Relaxed);
         let period_ns = u64::try_from(self.config.upload_period.as_nanos()).unwrap_or(u64::MAX);
         while !self.state.stop.load(Ordering::Acquire) {
             let slowed = BEAT.saturating_mul(self.ticker.slowdown.load(Ordering::Relaxed).max(1));
@@ -212,10 +223,11 @@ impl Collector {
         }
     }
 
-    /// CPU time of the profiler's threads that sample, in nanoseconds.
+    /// CPU time of the profiler's threads, in nanoseconds.
     fn own_cpu_ns(&self) -> u64 {
         let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
-        clock::own_cpu_ns().saturating_add(ticker_cpu_ns)
+        let exporter_cpu_ns = self.exporter.as_ref().map_or(0, |exporter| exporter.cpu_ns());
+        clock::own_cpu_ns().saturating_add(ticker_cpu_ns).saturating_add(exporter_cpu_ns)
     }
 
     /// Waits for work, at most so long, and does it.
@@ -307,6 +319,9 @@ impl Collector {
             own_memory_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             ..report
         });
+        if let Some(exporter) = &self.exporter {
+            exporter.offer(&profile);
+        }
         self.write(&profile);
         self.profiles.fetch_add(1, Ordering::Relaxed);
         self.start = end;
@@ -340,11 +355,19 @@ impl Collector {
         for (loss, (end, start)) in Loss::ALL.iter().zip(end.losses.iter().zip(&start.losses)) {
             report.losses.add(*loss, end.saturating_sub(*start));
         }
+        if let Some(exporter) = &self.exporter {
+            exporter.report(&mut report);
+        }
         report
     }
 
     fn write(&mut self, profile: &Profile) {
-        let name = profile::file_name(&self.config.service, std::process::id(), self.seq());
+        let Some(output) = &mut self.output else { return };
+        let name = profile::file_name(
+            &self.config.service,
+            std::process::id(),
+            self.profiles.load(Ordering::Relaxed),
+        );
         let bytes = match profile::pprof::write(profile, Vec::new()) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -352,8 +375,8 @@ impl Collector {
                 return self.log.error(&format!("profile {name} could not be encoded: {error}"));
             }
         };
-        let folder = self.output.folder().display().to_string();
-        match self.output.write(name.clone(), bytes) {
+        let folder = output.folder().display().to_string();
+        match output.write(name.clone(), bytes) {
             Written::All => {
                 self.complaint = None;
                 self.log.info(&format!("profile {name} written to {folder}"));

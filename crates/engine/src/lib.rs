@@ -5,9 +5,9 @@
 //! beat, `blocked` reads a waiting thread, `delays` tells waits from delays, `pauses` both from
 //! stops for a garbage collection, `watched` requests from each other) → `event` and the signal
 //! crate's ring → `collector` → `accounts` (who is charged; `requests`: for which endpoint; `waits`
-//! and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output`. `spans`
-//! is what tracers call. `profiler` puts them together. What is asked of the runtime is the trait
-//! in `runtime`.
+//! and `gc_waits`: what a thread waits for), `symbolizer` (names, by `methods`) → `output` (files)
+//! and `export` (what sends). `spans` is what tracers call. `profiler` puts them together. What is
+//! asked of the runtime is the trait in `runtime`.
 
 mod accounts;
 mod balance;
@@ -17,6 +17,7 @@ mod collector;
 mod cpu;
 mod delays;
 mod event;
+mod export;
 #[cfg(test)]
 mod fake;
 mod gc_waits;
@@ -40,6 +41,7 @@ mod waits;
 mod wall;
 mod watched;
 
+pub use ::export::Status as ExportStatus;
 pub use event::{Event, Inbox};
 pub use log::Log;
 pub use pauses::{PauseReason, Pauses};

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::export::{Exporter, Status};
 use config::{Config, LogLevel};
 use model::Loss;
 use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
@@ -21,6 +22,7 @@ use crate::accounts::{Accounts, Wanted};
 use crate::collector::{Collector, CollectorState, Parts};
 use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
+use crate::export;
 use crate::log::Log;
 use crate::natives::Natives;
 use crate::pauses::{Pauses, Stop};
@@ -75,12 +77,16 @@ impl std::fmt::Display for StartError {
 
 /// What is logged at the start.
 fn started(config: &Config, runtime_version: &str, folder: &Path) -> String {
+    let targets = config.export.targets.iter().map(|target| match target {
+        config::Target::File => folder.display().to_string(),
+        other => other.name().to_owned(),
+    });
     format!(
         "agent {} in process {}, {runtime_version}: profiles of {} go to {} every {:?}",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
         config.service,
-        folder.display(),
+        targets.collect::<Vec<_>>().join(", "),
         config.upload_period,
     )
 }
@@ -94,6 +100,8 @@ pub struct Profiler {
     pauses: Arc<Pauses>,
     /// The next profile's number.
     profiles: Arc<AtomicU64>,
+    /// What tells this process from others where profiles are sent to.
+    id: [u8; 16],
     session: Mutex<Option<Session>>,
 }
 
@@ -101,6 +109,8 @@ pub struct Profiler {
 struct Session {
     ticker: Arc<TickerState>,
     collector: Arc<CollectorState>,
+    /// Sends profiles, if they are sent anywhere.
+    exporter: Option<Arc<Exporter>>,
     log: Log,
     /// Who had the signal before.
     before: Disposition,
@@ -123,7 +133,8 @@ impl Profiler {
         let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox)));
         let pauses = Arc::new(Pauses::new(shared, make_stops().map_err(StartError::Memory)?));
         let (profiles, session) = (Arc::default(), Mutex::new(None));
-        Ok(Self { shared, registry, inbox, spans, pauses, profiles, session })
+        let id = ::export::random_id();
+        Ok(Self { shared, registry, inbox, spans, pauses, profiles, id, session })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Session>> {
@@ -166,6 +177,7 @@ impl Profiler {
         let session = place.insert(Session {
             ticker: Arc::new(TickerState::default()),
             collector: Arc::new(CollectorState::default()),
+            exporter: None,
             log: log.clone(),
             before,
             stopped: false,
@@ -174,6 +186,7 @@ impl Profiler {
         if begun.is_err() {
             session.stopped = true;
             self.registry.stop();
+            session.exporter.iter().for_each(|exporter| exporter.stop());
             session.ticker.end();
             session.collector.stopped.store(true, Ordering::Release);
         }
@@ -182,7 +195,7 @@ impl Profiler {
 
     fn begin(
         &self,
-        session: &Session,
+        session: &mut Session,
         wanted: Wanted,
         config: Config,
         runtime: Arc<dyn Runtime>,
@@ -198,6 +211,7 @@ impl Profiler {
         let natives = config.native_threads;
         let runtime_version = runtime.version();
         let started = started(&config, &runtime_version, &folder);
+        session.exporter = export::start(&config, &runtime_version, self.id, &session.log);
         let symbolizer = Symbolizer::new(runtime, Publisher::new(shared));
         let parts = Parts {
             shared,
@@ -217,6 +231,7 @@ impl Profiler {
                 oracle,
             ),
             folder,
+            exporter: session.exporter.clone(),
             signal: Some(SIGNAL),
             profiles: Arc::clone(&self.profiles),
         };
@@ -297,7 +312,8 @@ impl Profiler {
         self.shared.count(Loss::CaughtPanic);
     }
 
-    /// Stops: no signal any more, no handler inside, all time charged, the last profile written.
+    /// Stops: no signal any more, no handler inside, all time charged, the last profile written and
+    /// sent, or kept to be sent.
     /// The handler stays, for signals that are still under way. Returns after some seconds at the
     /// latest, whatever happens.
     pub fn stop(&self) {
@@ -316,6 +332,9 @@ impl Profiler {
         if !wait(LAST_PROFILE_NS_MAX, || session.collector.stopped.load(Ordering::Acquire)) {
             session.log.error("the last profile was not written in time");
         }
+        if let Some(exporter) = &session.exporter {
+            exporter.stop();
+        }
         session.ticker.end();
         session.log.info("stopped");
     }
@@ -333,6 +352,13 @@ impl Profiler {
         }
     }
 
+    /// How sending goes, by target, and the folder in which profiles wait.
+    #[must_use]
+    pub fn export_status(&self) -> (Vec<Status>, PathBuf) {
+        let exporter = self.lock().as_ref().and_then(|session| session.exporter.clone());
+        exporter.map_or_else(Default::default, |exporter| (exporter.status(), exporter.folder()))
+    }
+
     /// Whether it runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -347,6 +373,7 @@ impl Session {
         let ended = wait(THREADS_NS_MAX, || {
             self.collector.stopped.load(Ordering::Acquire)
                 && self.ticker.stopped.load(Ordering::Acquire)
+                && self.exporter.as_ref().is_none_or(|exporter| exporter.has_ended())
         });
         if !ended {
             return Err(StartError::StillRunning);

@@ -62,6 +62,11 @@ pub const HANDLER_NS: u64 = 5_000;
 pub const SLOWDOWN_MAX: u32 = 64;
 /// Finished profiles kept in memory while the output folder can't be written; older ones go.
 pub const UNWRITTEN_PROFILES_MAX: usize = 8;
+/// Finished profiles that wait in memory to be sent to one target, while they can't be kept on
+/// disk either; older ones go.
+pub const EXPORT_QUEUE_MAX: usize = 16;
+/// Bytes of them; a profile of a large service has some MiB.
+pub const EXPORT_QUEUE_BYTES_MAX: u64 = 32 << 20;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.

@@ -1,8 +1,9 @@
-//! The aggregate of samples, and the format that goes out and comes in.
+//! The aggregate of samples, and the formats that go out and come in.
 //!
 //! [`Aggregate`] adds samples up by stack, thread, state and span; [`Aggregate::take`] gives a
-//! finished [`Profile`], which [`pprof::write`] turns into a gzipped pprof file. With feature
-//! `read`, `read::decode` turns a file back into a [`Profile`] and `read::merge` adds several up.
+//! finished [`Profile`], which [`pprof::write`] turns into a gzipped pprof file. [`otlp`],
+//! [`datadog`] and [`pyroscope`] are what is sent. With feature `read`, `read::decode` turns a file
+//! back into a [`Profile`] and `read::merge` adds several up.
 //!
 //! This crate lives in the host: no I/O of its own, no clock, no panic. Everything is bounded by
 //! [`Limits`], and what is over a bound is counted and stays visible as a synthetic frame.
@@ -13,15 +14,19 @@ mod aggregate;
 mod bounds;
 mod compact;
 mod counts;
+pub mod datadog;
 mod endpoints;
 mod file_name;
 mod index;
 mod interned;
+mod json;
 mod kind;
 mod label_name;
 mod labels;
+pub mod otlp;
 pub mod pprof;
 mod profile;
+pub mod pyroscope;
 #[cfg(feature = "read")]
 pub mod read;
 mod report;

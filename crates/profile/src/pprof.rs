@@ -18,6 +18,7 @@ use crate::index::StringIndex;
 use crate::kind::system_name;
 use crate::label_name::name_in_file;
 use crate::profile::{Profile, Sample, Values};
+use crate::pyroscope::label_name;
 use crate::report::endpoint_to_comment;
 use crate::span::SpanIds;
 use crate::strings::Strings;
@@ -44,6 +45,10 @@ pub const LABEL_SPAN_ID: &str = "span id";
 pub const LABEL_LOCAL_ROOT_SPAN_ID: &str = "local root span id";
 /// Label: the endpoint of the request, such as `GET /orders/{id}`.
 pub const LABEL_ENDPOINT: &str = "trace endpoint";
+/// Pyroscope's label of a request's endpoint.
+const LABEL_SERIES_ENDPOINT: &str = "endpoint";
+/// Pyroscope's label of a request's local root span.
+const LABEL_PROFILE_ID: &str = "profile_id";
 
 /// Field numbers of pprof's `profile.proto`.
 pub(crate) mod field {
@@ -89,12 +94,33 @@ pub(crate) mod field {
     pub(crate) const FUNCTION_FILE: u64 = 4;
 }
 
+/// For whom a profile is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// For files, `go tool pprof` and Datadog: all that there is, named as above.
+    Full,
+    /// For Pyroscope: no `-` in a type's name, which its servers refuse; and of labels, each
+    /// distinct set of which is a series of its own there, only the endpoint (`endpoint`), the
+    /// program's own, and `profile_id`, which is no part of a series: the local root span's id in
+    /// 16 hex digits.
+    Pyroscope,
+}
+
 /// Writes the profile, gzipped. Memory use doesn't grow with the file.
 ///
 /// # Errors
 /// If `out` fails.
 pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
+    write_for(Dialect::Full, profile, out)
+}
+
+/// The same, for somebody.
+///
+/// # Errors
+/// If `out` fails.
+pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::Result<W> {
     let mut encoder = Encoder {
+        dialect,
         profile,
         out: GzEncoder::new(out, compression(profile)),
         message: Message::default(),
@@ -121,6 +147,7 @@ fn compression(profile: &Profile) -> Compression {
 }
 
 struct Encoder<'a, W: Write> {
+    dialect: Dialect,
     profile: &'a Profile,
     out: GzEncoder<W>,
     /// The message at hand, its key and length, and a message inside it; kept for their memory.
@@ -159,8 +186,12 @@ impl<W: Write> Encoder<'_, W> {
     }
 
     fn types(&mut self) -> io::Result<()> {
-        for sample_type in SAMPLE_TYPES {
-            self.value_type(sample_type);
+        for (name, unit) in SAMPLE_TYPES {
+            let name = match self.dialect {
+                Dialect::Full => name,
+                Dialect::Pyroscope => name.trim_start_matches("cpu-"),
+            };
+            self.value_type((name, unit));
             self.finish(field::PROFILE_SAMPLE_TYPE)?;
         }
         Ok(())
@@ -168,7 +199,8 @@ impl<W: Write> Encoder<'_, W> {
 
     fn samples(&mut self) -> io::Result<()> {
         let profile = self.profile;
-        for span in &profile.spans {
+        let spans = if self.dialect == Dialect::Full { &*profile.spans } else { &[] };
+        for span in spans {
             let is_known = span.ids.trace_id != SpanIds::NONE.trace_id;
             let trace = if is_known { self.string(&span.ids.trace_text()) } else { 0 };
             self.traces.push(trace);
@@ -186,7 +218,36 @@ impl<W: Write> Encoder<'_, W> {
     }
 
     fn labels(&mut self, sample: &Sample) {
+        match self.dialect {
+            Dialect::Full => {
+                self.thread_labels(sample);
+                self.span_labels(sample);
+            }
+            Dialect::Pyroscope => self.series_labels(sample),
+        }
         let profile = self.profile;
+        for label in sample.labels.iter().filter_map(|at| profile.labels.get(at.get())).flatten() {
+            let name = match self.dialect {
+                Dialect::Full => name_in_file(profile.text(label.name)),
+                Dialect::Pyroscope => label_name(profile.text(label.name)).into(),
+            };
+            self.label(&name, field::LABEL_TEXT, u64::from(label.value.raw()));
+        }
+    }
+
+    fn series_labels(&mut self, sample: &Sample) {
+        let Some(span) = self.profile.span_of(sample) else { return };
+        if span.endpoint != StringIndex::EMPTY {
+            self.label(LABEL_SERIES_ENDPOINT, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
+        }
+        let root = span.ids.local_root_span_id;
+        if root != 0 {
+            let root = self.string(&format!("{root:016x}"));
+            self.label(LABEL_PROFILE_ID, field::LABEL_TEXT, root);
+        }
+    }
+
+    fn thread_labels(&mut self, sample: &Sample) {
         if let Some(thread) = sample.thread {
             if thread.tid != 0 {
                 self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
@@ -198,11 +259,6 @@ impl<W: Write> Encoder<'_, W> {
         if let Some(state) = sample.state {
             let state = self.string(state.name());
             self.label(LABEL_STATE, field::LABEL_TEXT, state);
-        }
-        self.span_labels(sample);
-        for label in sample.labels.iter().filter_map(|at| profile.labels.get(at.get())).flatten() {
-            let name = name_in_file(profile.text(label.name));
-            self.label(&name, field::LABEL_TEXT, u64::from(label.value.raw()));
         }
     }
 

@@ -70,6 +70,16 @@ pub struct SelfReport {
     pub other_pauses: u64,
     /// How long they were, all together, in nanoseconds.
     pub other_pause_ns: u64,
+    /// Profiles that were sent and taken, over all targets, since the start.
+    pub export_sent: u64,
+    /// Attempts to send that failed, since the start.
+    pub export_failed: u64,
+    /// Profiles that were given up, since the start: refused for good, or over a limit.
+    pub export_lost: u64,
+    /// Bytes that wait in memory to be sent.
+    pub export_queue_bytes: u64,
+    /// Bytes that wait on disk to be sent.
+    pub export_spool_bytes: u64,
     /// Samples lost, by reason.
     pub losses: LossCounts,
     /// Walks by why they ended.
@@ -131,7 +141,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 26] {
+    fn fields(&mut self) -> [Field<'_>; 31] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -161,28 +171,36 @@ impl SelfReport {
             Number("gc.pause_max_ns", &mut self.gc_pause_max_ns),
             Number("suspended.pauses", &mut self.other_pauses),
             Number("suspended.pause_ns", &mut self.other_pause_ns),
+            Number("export.sent", &mut self.export_sent),
+            Number("export.failed", &mut self.export_failed),
+            Number("export.lost", &mut self.export_lost),
+            Number("export.queue_bytes", &mut self.export_queue_bytes),
+            Number("export.spool_bytes", &mut self.export_spool_bytes),
         ]
+    }
+
+    /// The report as names and values: numbers that are not zero, and texts that are not empty.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for field in self.clone().fields() {
+            match field {
+                Field::Text(_, text) if text.is_empty() => {}
+                Field::Number(_, 0) => {}
+                Field::Text(key, text) => facts.push((key.to_owned(), text.clone())),
+                Field::Number(key, number) => facts.push((key.to_owned(), number.to_string())),
+            }
+        }
+        facts.extend(self.losses.iter().map(|(loss, n)| (loss_key(loss), n.to_string())));
+        facts.extend(self.ends.iter().map(|(end, n)| (end_key(end), n.to_string())));
+        facts
     }
 
     /// The report as comments of a pprof file.
     #[must_use]
     pub fn to_comments(&self) -> Vec<String> {
-        let mut comments = vec![format!("{PREFIX}format={FORMAT}")];
-        for field in self.clone().fields() {
-            match field {
-                Field::Text(_, text) if text.is_empty() => {}
-                Field::Number(_, 0) => {}
-                Field::Text(key, text) => comments.push(format!("{PREFIX}{key}={text}")),
-                Field::Number(key, number) => comments.push(format!("{PREFIX}{key}={number}")),
-            }
-        }
-        for (loss, n) in self.losses.iter() {
-            comments.push(format!("{PREFIX}{}={n}", loss_key(loss)));
-        }
-        for (end, n) in self.ends.iter() {
-            comments.push(format!("{PREFIX}{}={n}", end_key(end)));
-        }
-        comments
+        let facts = self.facts().into_iter().map(|(key, value)| format!("{PREFIX}{key}={value}"));
+        std::iter::once(format!("{PREFIX}format={FORMAT}")).chain(facts).collect()
     }
 
     /// Reads the report back. Comments of others and keys of later versions are passed over;
@@ -229,7 +247,8 @@ impl SelfReport {
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,
-    /// memory, slowdown and the longest pause are the larger, the rest stays.
+    /// memory, slowdown, the longest pause and the numbers of export are the larger, the rest
+    /// stays.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.gc_collections.iter_mut().zip(other.gc_collections) {
             *sum = sum.saturating_add(more);
@@ -248,6 +267,15 @@ impl SelfReport {
             (&mut self.other_pause_ns, other.other_pause_ns),
         ] {
             *sum = sum.saturating_add(more);
+        }
+        for (largest, other) in [
+            (&mut self.export_sent, other.export_sent),
+            (&mut self.export_failed, other.export_failed),
+            (&mut self.export_lost, other.export_lost),
+            (&mut self.export_queue_bytes, other.export_queue_bytes),
+            (&mut self.export_spool_bytes, other.export_spool_bytes),
+        ] {
+            *largest = (*largest).max(other);
         }
         self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
         self.slowdown = self.slowdown.max(other.slowdown);

@@ -1,7 +1,8 @@
-//! The few pieces of protobuf that pprof is made of: numbers, bytes and packed lists.
+//! The few pieces of protobuf that profiles are made of: numbers, bytes and packed lists.
 
 /// How a field's value is stored.
 const VARINT: u64 = 0;
+const FIXED: u64 = 1;
 const BYTES: u64 = 2;
 
 /// A message being written; fields with the default value are left out, as proto3 does.
@@ -15,6 +16,10 @@ impl Message {
         &self.bytes
     }
 
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -24,6 +29,20 @@ impl Message {
         if number != 0 {
             self.key(field, VARINT);
             self.varint(number);
+        }
+    }
+
+    /// A number that says something by being there, also a zero.
+    pub(crate) fn chosen_number(&mut self, field: u64, number: u64) {
+        self.key(field, VARINT);
+        self.varint(number);
+    }
+
+    /// A number of eight bytes that is not zero.
+    pub(crate) fn fixed(&mut self, field: u64, number: u64) {
+        if number != 0 {
+            self.key(field, FIXED);
+            self.bytes.extend_from_slice(&number.to_le_bytes());
         }
     }
 

@@ -164,7 +164,7 @@ mod tests {
             let agent = Package {
                 name: "agent".into(),
                 license: Some("MIT".into()),
-                resolved: vec![Resolved { package: 1, is_dev }],
+                resolved: vec![Resolved { package: 1, is_dev, is_build: false }],
                 ..Package::default()
             };
             let weak = Package {

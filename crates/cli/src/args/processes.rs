@@ -50,6 +50,7 @@ pub const DOCTOR_EXAMPLES: &str = "\
 Examples:
   corprof doctor
   corprof doctor 4711
+  corprof doctor --export
   corprof doctor --json | jq '.checks[] | select(.level == \"prevents\")'
 
 Exit codes:
@@ -63,6 +64,10 @@ pub struct DoctorArgs {
     /// A running process; without it this machine and this environment
     #[arg(value_name = "PID")]
     pub pid: Option<u32>,
+
+    /// Send a tiny profile to each target that the variables name, and nothing else
+    #[arg(long, conflicts_with_all = ["pid", "agent"])]
+    pub export: bool,
 
     /// Also what is in order
     #[arg(long)]

@@ -35,11 +35,13 @@ pub enum Topic {
     TemporaryFolder,
     /// `/proc`, as the agent needs it and as we do.
     Proc,
+    /// The targets that profiles are sent to.
+    Export,
 }
 
 impl Topic {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Agent,
         Self::Runtime,
         Self::Socket,
@@ -55,6 +57,7 @@ impl Topic {
         Self::OutputFolder,
         Self::TemporaryFolder,
         Self::Proc,
+        Self::Export,
     ];
 
     /// Its name, as in the output and in the documents.
@@ -75,6 +78,7 @@ impl Topic {
             Self::OutputFolder => "output-folder",
             Self::TemporaryFolder => "temporary-folder",
             Self::Proc => "proc",
+            Self::Export => "export",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod check;
+mod export;
 mod folders;
 mod machine;
 mod running;
@@ -20,6 +21,7 @@ use crate::table;
 /// Runs the command; the exit code is 1 if something prevents profiling.
 pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut checks = match args.pid {
+        _ if args.export => export::checks()?,
         Some(pid) => running::checks(pid, args.agent.as_deref())?,
         None => machine::checks(args.agent.as_deref())?,
     };
@@ -32,8 +34,10 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
     } else {
         let width = table::width(&std::io::stdout());
-        write!(out, "{}", text(&checks, args.all, width))?;
-        writeln!(out, "{}", table::hanging("", &summary(&checks, args.pid), width))?;
+        write!(out, "{}", text(&checks, args.all || args.export, width))?;
+        let summary =
+            if args.export { export::summary(&checks) } else { summary(&checks, args.pid) };
+        writeln!(out, "{}", table::hanging("", &summary, width))?;
     }
     out.flush()?;
     Ok(if worst == Level::Prevents { FAILED } else { 0 })

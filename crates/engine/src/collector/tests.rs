@@ -41,6 +41,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
             runtime_version: String::new(),
             accounts,
             folder: folder.clone(),
+            exporter: None,
             signal: None,
             profiles: Arc::default(),
         },

@@ -13,3 +13,5 @@ pub mod stacks;
 pub mod stderr;
 pub mod thread;
 pub mod timer;
+pub mod unix_socket;
+pub mod user;

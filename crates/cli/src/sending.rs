@@ -1,0 +1,170 @@
+//! Sending from the command line: `corprof upload` and `corprof flush`.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{anyhow, bail};
+use config::{Config, LogLevel, Target};
+use export::{
+    Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, destinations, parcel,
+    random_id,
+};
+use profile::Profile;
+
+use crate::args::{FlushArgs, UploadArgs};
+use crate::failure::{FAILED, Failure, USAGE};
+use crate::{files, note, warn};
+
+/// `corprof upload`: each file to each target; the exit code is 1 if one was not taken.
+pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
+    let config = config(&args.to).map_err(Failure::with(USAGE))?;
+    let destinations = targets(&config)?;
+    let mut failed = 0;
+    let mut taken = 0;
+    for path in &args.files {
+        for file in files::expand(path)? {
+            let profile = files::read(&file)?.profile;
+            for destination in &destinations {
+                let verdict = send(&config, destination, &profile)?;
+                let (file, place) = (file.display(), &destination.address);
+                match verdict {
+                    Verdict::Taken => taken += 1,
+                    Verdict::Later { why, .. } | Verdict::Never(why) => {
+                        failed += 1;
+                        warn(format!("{file} was not taken by {place}: {why}"));
+                    }
+                }
+            }
+        }
+    }
+    note(format!("{taken} sent, {failed} not taken"));
+    Ok(if failed == 0 { 0 } else { FAILED })
+}
+
+/// `corprof flush`: what waits in a folder; the exit code is 1 if something still does.
+pub fn flush(args: &FlushArgs) -> Result<u8, Failure> {
+    /// Nothing is put there, so this only keeps it open.
+    const SPOOL_MIB: u32 = 1 << 20;
+    let mut config = config(&args.to).map_err(Failure::with(USAGE))?;
+    let destinations = targets(&config)?;
+    if !args.folder.is_dir() {
+        return Err(anyhow!("{}: no such folder", args.folder.display()).into());
+    }
+    config.export.spool_dir = Some(args.folder.clone());
+    config.export.spool_mib = SPOOL_MIB;
+    let mut client = client(&config)?;
+    let place = Place::new(&config.export, std::env::temp_dir(), random_id());
+    let say: Say = Arc::new(|level, text| match level {
+        LogLevel::Error | LogLevel::Warn => warn(text),
+        _ => {}
+    });
+    let mut core = Core::new(destinations, place, say, 1);
+    core.adopt_all();
+    // The time stands still, so a target that failed once is not asked again.
+    const NOW_NS: u64 = 1;
+    while let Some(job) = core.next(NOW_NS, false) {
+        let result = client.post(&job.request, config.export.timeout);
+        core.done(&job, result, NOW_NS);
+    }
+    let mut is_done = true;
+    for status in core.status() {
+        note(format!("{}: {}", status.target.name(), status.line()));
+        is_done &= status.spooled.0 == 0 && status.counts.lost() == 0;
+    }
+    Ok(if is_done { 0 } else { FAILED })
+}
+
+/// The settings of the environment, with targets that were typed instead of its own.
+///
+/// # Errors
+/// What makes no sense among these.
+pub fn config(to: &[String]) -> anyhow::Result<Config> {
+    let vars = std::env::vars_os();
+    let mut vars: Vec<(String, String)> = vars
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let mut names = Vec::new();
+    for word in to {
+        let (name, url) = word.split_once('=').unwrap_or((word, ""));
+        let variable = match name {
+            "datadog" => "CORPROF_DATADOG_URL",
+            "pyroscope" => "CORPROF_PYROSCOPE_URL",
+            "otlp" => "CORPROF_OTLP_ENDPOINT",
+            _ => bail!(
+                "--to {word}: the target comes first, datadog, pyroscope or otlp: \
+                 --to pyroscope=http://localhost:4040"
+            ),
+        };
+        names.push(name);
+        if !url.is_empty() {
+            let others = [variable, "CORPROF_OTLP_PROFILES_ENDPOINT"];
+            let others = if name == "otlp" { &others[..] } else { &others[..1] };
+            vars.retain(|(other, _)| !others.iter().any(|own| config::is_same(own, other)));
+            vars.push((variable.to_owned(), url.to_owned()));
+        }
+    }
+    if !names.is_empty() {
+        vars.retain(|(name, _)| name != "CORPROF_EXPORT");
+        vars.push(("CORPROF_EXPORT".to_owned(), names.join(",")));
+    }
+    let (config, warnings) = Config::from_vars(vars, "");
+    warnings.iter().for_each(warn);
+    Ok(config)
+}
+
+/// Where the settings send to.
+fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
+    let say: Say = Arc::new(|_, text| warn(text));
+    let found = destinations(config, &say);
+    if found.is_empty() {
+        let what = "where to? Name a target, such as --to pyroscope=http://localhost:4040, or set \
+                    its variables";
+        return Err(Failure::new(USAGE, what));
+    }
+    Ok(found)
+}
+
+/// The destination of a target.
+///
+/// # Errors
+/// Why there is none.
+pub fn destination(target: Target, config: &Config) -> anyhow::Result<Destination> {
+    match Destination::new(target, config) {
+        Some(destination) => Ok(destination?),
+        None => bail!("{} is not sent to", target.name()),
+    }
+}
+
+/// Sends a profile, once.
+///
+/// # Errors
+/// If it can't be made ready, or the proxy's address is none.
+pub fn send(
+    config: &Config,
+    destination: &Destination,
+    profile: &Profile,
+) -> anyhow::Result<Verdict> {
+    let has_service = !config.service.is_empty();
+    let identity = Identity::new(config, "", random_id()).of_profile(profile, has_service);
+    let ready = parcel(destination.target, &dated(profile), &identity);
+    let Some(ready) = ready else { bail!("{} is not sent to", destination.target.name()) };
+    let request = destination.request(&ready?);
+    let result = client(config)?.post(&request, config.export.timeout);
+    Ok(Verdict::of(result, &destination.hidden()))
+}
+
+/// A profile that says when it was taken: now, if it says nothing.
+fn dated(profile: &Profile) -> Profile {
+    let mut profile = profile.clone();
+    if profile.period.start_unix_ns == 0 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.unwrap_or(Duration::ZERO);
+        profile.period.start_unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    }
+    profile
+}
+
+fn client(config: &Config) -> anyhow::Result<Client> {
+    Client::new(&config.export, Cut::default())
+        .map_err(|(option, why)| anyhow!("{option} is no address: {why}"))
+}

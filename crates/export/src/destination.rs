@@ -1,0 +1,129 @@
+//! Where a target's profiles go: the address, and what only the request may have.
+
+use std::fmt;
+
+use config::{Config, Secret, Target};
+use profile::Profile;
+
+use crate::address::{Address, BadAddress};
+use crate::identity::Identity;
+use crate::parcel::{Parcel, checksum};
+use crate::request::Request;
+use crate::target::{datadog, otlp, pyroscope};
+
+/// Headers of ours that are no secrets.
+const PLAIN: [&str; 3] = ["DD-EVP-ORIGIN", "DD-EVP-ORIGIN-VERSION", "X-Scope-OrgID"];
+
+/// A target with its address.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// What takes the profiles.
+    pub target: Target,
+    /// Where it is.
+    pub address: Address,
+    /// Headers for every request: keys, and whom it is for.
+    pub headers: Vec<(String, Secret)>,
+    /// Whose it is there, if that is not said by the address: a tenant, a user.
+    pub account: String,
+}
+
+/// Why a target can't be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadDestination {
+    /// An option's address is none.
+    Address {
+        /// The option.
+        option: &'static str,
+        /// What is wrong.
+        why: BadAddress,
+    },
+    /// Datadog's intake needs a key.
+    NoKey,
+}
+
+impl fmt::Display for BadDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address { option, why } => {
+                write!(f, "{option} is no address: {why}. Write it as http://host:port")
+            }
+            Self::NoKey => write!(
+                f,
+                "sending to Datadog without an agent needs a key: set CORPROF_DATADOG_API_KEY or \
+                 DD_API_KEY"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BadDestination {}
+
+impl Destination {
+    /// The destination of a target; `None` for files, which are not sent.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn new(target: Target, config: &Config) -> Option<Result<Self, BadDestination>> {
+        match target {
+            Target::File => None,
+            Target::Datadog => Some(datadog::destination(&config.export.datadog)),
+            Target::Pyroscope => Some(pyroscope::destination(&config.export.pyroscope)),
+            Target::Otlp => Some(otlp::destination(&config.export.otlp)),
+        }
+    }
+
+    /// A short name that tells this destination from others: for files that wait for it.
+    #[must_use]
+    pub fn lane(&self) -> String {
+        let place = format!("{} {}", self.address, self.account);
+        format!("{}-{:016x}", self.target.name(), checksum(place.as_bytes()))
+    }
+
+    /// The request that sends a parcel.
+    #[must_use]
+    pub fn request(&self, parcel: &Parcel) -> Request {
+        let plain = |name: &str, value: &str| (name.to_owned(), Secret::new(value.to_owned()));
+        let mut headers = vec![plain("Content-Type", &parcel.content_type)];
+        if parcel.is_gzipped {
+            headers.push(plain("Content-Encoding", "gzip"));
+        }
+        headers.extend(self.headers.iter().cloned());
+        Request { address: self.address.clone(), headers, body: parcel.body.to_vec() }
+    }
+
+    /// What must not be shown should the other side send it back.
+    #[must_use]
+    pub fn hidden(&self) -> Vec<&str> {
+        let secret = self.headers.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str()));
+        let values = secret.map(|(_, value)| value.reveal());
+        let values = values.chain([self.address.user.reveal()]);
+        values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]).collect()
+    }
+}
+
+/// A profile made ready for a target; `None` for files.
+///
+/// # Errors
+/// If it can't be encoded.
+pub fn parcel(
+    target: Target,
+    profile: &Profile,
+    identity: &Identity,
+) -> Option<std::io::Result<Parcel>> {
+    match target {
+        Target::File => None,
+        Target::Datadog => Some(datadog::parcel(profile, identity)),
+        Target::Pyroscope => Some(pyroscope::parcel(profile, identity)),
+        Target::Otlp => Some(otlp::parcel(profile, identity)),
+    }
+}
+
+/// Reads an option's address.
+pub(crate) fn address(option: &'static str, text: &str) -> Result<Address, BadDestination> {
+    Address::parse(text).map_err(|why| BadDestination::Address { option, why })
+}
+
+/// The number of a profile in its process.
+pub(crate) fn seq(profile: &Profile) -> u64 {
+    profile.report.as_ref().map_or(0, |report| report.seq)
+}

@@ -1,0 +1,96 @@
+//! Why a request got no answer.
+
+use std::fmt;
+use std::io;
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Looking for the host's number.
+    Resolving,
+    /// Connecting.
+    Connecting,
+    /// Speaking to the proxy.
+    Proxy,
+    /// Agreeing on keys.
+    Tls,
+    /// Sending.
+    Sending,
+    /// Waiting for the answer.
+    Answer,
+}
+
+impl Stage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Resolving => "looking for the host",
+            Self::Connecting => "connecting",
+            Self::Proxy => "speaking to the proxy",
+            Self::Tls => "agreeing on TLS",
+            Self::Sending => "sending",
+            Self::Answer => "waiting for the answer",
+        }
+    }
+}
+
+/// Why there is no answer. None of it is for good: the next attempt may succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The system said why.
+    Io {
+        /// While doing what.
+        stage: Stage,
+        /// What kind of error.
+        kind: io::ErrorKind,
+    },
+    /// Time was over.
+    Time(Stage),
+    /// The other side ended the connection.
+    Closed(Stage),
+    /// What came is no HTTP.
+    NotHttp,
+    /// The head of the answer doesn't end.
+    HeadTooLarge,
+    /// The proxy refuses.
+    Proxy(u16),
+    /// There are no certificates to trust.
+    NoCertificates,
+    /// TLS says why.
+    Tls(String),
+}
+
+impl Fault {
+    /// What an error of the system means.
+    #[must_use]
+    pub fn of(stage: Stage, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Time(stage),
+            io::ErrorKind::UnexpectedEof => Self::Closed(stage),
+            io::ErrorKind::InvalidData => match error.get_ref() {
+                Some(tls) if tls.is::<rustls::Error>() => Self::Tls(tls.to_string()),
+                _ => Self::NotHttp,
+            },
+            kind => Self::Io { stage, kind },
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { stage, kind } => write!(f, "{kind} while {}", stage.name()),
+            Self::Time(stage) => write!(f, "no end of {} in time", stage.name()),
+            Self::Closed(stage) => write!(f, "the connection was closed while {}", stage.name()),
+            Self::NotHttp => write!(f, "the answer is no HTTP: another service is there"),
+            Self::HeadTooLarge => write!(f, "the answer's head is too large"),
+            Self::Proxy(status) => write!(f, "the proxy refuses, with status {status}"),
+            Self::NoCertificates => write!(
+                f,
+                "there are no certificates to trust: set CORPROF_CA_FILE to a file of them"
+            ),
+            Self::Tls(why) => write!(f, "TLS: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,112 @@
+//! A connection on which every wait has an end.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::address::{Address, Scheme};
+use crate::deadline::Deadline;
+use crate::fault::{Fault, Stage};
+
+/// Longest time for one of a host's numbers: another may answer.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection with a deadline.
+#[derive(Debug)]
+pub struct Socket {
+    kind: Kind,
+    deadline: Deadline,
+}
+
+impl Socket {
+    /// Connects to an address, in the clear.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, Fault> {
+        let kind = if address.scheme == Scheme::Unix {
+            let left = deadline.left().ok_or(Fault::Time(Stage::Connecting))?;
+            let socket = sys::unix_socket::connect(&address.socket, left.min(CONNECT_MAX));
+            Kind::Unix(socket.map_err(|error| Fault::of(Stage::Connecting, &error))?)
+        } else {
+            Kind::Tcp(connect_tcp(address, deadline)?)
+        };
+        Ok(Self { kind, deadline: deadline.clone() })
+    }
+
+    fn set_timeouts(&self, slice: Duration) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(socket) => {
+                socket.set_read_timeout(Some(slice))?;
+                socket.set_write_timeout(Some(slice))
+            }
+            Kind::Unix(socket) => {
+                socket.set_read_timeout(Some(slice))?;
+                socket.set_write_timeout(Some(slice))
+            }
+        }
+    }
+
+    /// Tries again and again until something happens or time is over.
+    fn until_deadline(
+        &mut self,
+        mut attempt: impl FnMut(&mut Kind) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let slice = self.deadline.slice().ok_or(ErrorKind::TimedOut)?;
+            self.set_timeouts(slice)?;
+            match attempt(&mut self.kind) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+fn connect_tcp(address: &Address, deadline: &Deadline) -> Result<TcpStream, Fault> {
+    // The system's own time-outs hold for this; nobody waits for it but this thread.
+    let found = (address.host.as_str(), address.port).to_socket_addrs();
+    let found = found.map_err(|error| Fault::of(Stage::Resolving, &error))?;
+    let mut last = Fault::Io { stage: Stage::Resolving, kind: ErrorKind::NotFound };
+    for number in found {
+        let left = deadline.left().ok_or(Fault::Time(Stage::Connecting))?;
+        match TcpStream::connect_timeout(&number, left.min(CONNECT_MAX)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Fault::of(Stage::Connecting, &error),
+        }
+    }
+    Err(last)
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.until_deadline(|kind| match kind {
+            Kind::Tcp(socket) => socket.read(buffer),
+            Kind::Unix(socket) => socket.read(buffer),
+        })
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.until_deadline(|kind| match kind {
+            Kind::Tcp(socket) => socket.write(bytes),
+            Kind::Unix(socket) => socket.write(bytes),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

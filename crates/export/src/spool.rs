@@ -1,0 +1,304 @@
+//! Profiles that wait on disk: a folder of files that several processes may share.
+//!
+//! A file is `<owner>_<lane>_<time>_<number>.parcel`, made under another name and renamed, so it is
+//! whole or not there. The owner is a process, by a random number; it holds a lock on
+//! `<owner>.lock` for as long as it lives, however it ends. Only the owner sends and removes its
+//! files. Who gets the lock of an owner that has died becomes the owner of what it left, by
+//! renaming it. The lane says for which target and which address, so that nobody's profiles are
+//! sent where he didn't ask for; what no process has a lane for waits for `corprof flush`.
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::parcel::Parcel;
+
+const PARCEL: &str = ".parcel";
+const LOCK: &str = ".lock";
+const TEMPORARY: &str = ".tmp";
+/// Bytes of a file that is read; no profile is that large.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Files of a folder that are looked at: above it somebody else uses it.
+const FILES_MAX: usize = 100_000;
+
+/// Whose folder it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Anybody's: the user has named it.
+    Named,
+    /// This user's only: it lies where all may write.
+    OwnOnly,
+}
+
+/// A file that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    name: String,
+    /// For whom.
+    pub lane: String,
+    /// By what they are sorted: when the profile began.
+    pub time_ns: u64,
+    /// How large it is.
+    pub bytes: u64,
+}
+
+/// The folder, with a lock on what is ours.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    owner: String,
+    limit_bytes: u64,
+    /// Held, never read.
+    _lock: File,
+    number: u64,
+    /// Our files, the oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+/// A file's name, taken apart.
+struct Name<'a> {
+    owner: &'a str,
+    lane: &'a str,
+    time_ns: u64,
+}
+
+impl<'a> Name<'a> {
+    fn parse(name: &'a str) -> Option<Self> {
+        let mut parts = name.strip_suffix(PARCEL)?.split('_');
+        let (owner, lane) = (parts.next()?, parts.next()?);
+        let time_ns = parts.next()?.parse().ok()?;
+        let _number: u64 = parts.next()?.parse().ok()?;
+        (parts.next().is_none() && !owner.is_empty()).then_some(Self { owner, lane, time_ns })
+    }
+}
+
+impl Spool {
+    /// Opens the folder, and makes it if it is not there. `owner` is 16 random hex digits.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub fn open(folder: &Path, trust: Trust, owner: &str, limit_bytes: u64) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        if trust == Trust::OwnOnly {
+            let data = fs::symlink_metadata(folder)?;
+            let is_ours = data.uid() == sys::user::effective_id() && data.mode() & 0o022 == 0;
+            if !data.is_dir() || !is_ours {
+                return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+            }
+        }
+        let path = folder.join(format!("{owner}{LOCK}"));
+        let lock = new_file(&path)?;
+        lock.try_lock()?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            owner: owner.to_owned(),
+            limit_bytes,
+            _lock: lock,
+            number: 0,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps a parcel; returns what had to go for it, which is lost.
+    ///
+    /// # Errors
+    /// Why it can't be kept.
+    pub fn put(&mut self, lane: &str, parcel: &Parcel) -> io::Result<Vec<Waiting>> {
+        let bytes = parcel.to_bytes();
+        let size = bytes.len() as u64;
+        if size > self.limit_bytes {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        let lost = self.make_room(size)?;
+        self.number = self.number.saturating_add(1);
+        let name = self.name(lane, parcel.start_unix_ns);
+        let hidden = self.folder.join(format!(".{name}{TEMPORARY}"));
+        let written = new_file(&hidden)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
+            .and_then(|()| fs::rename(&hidden, self.folder.join(&name)));
+        if let Err(error) = written {
+            let _gone = fs::remove_file(&hidden);
+            return Err(error);
+        }
+        self.insert(Waiting {
+            name,
+            lane: lane.to_owned(),
+            time_ns: parcel.start_unix_ns,
+            bytes: size,
+        });
+        Ok(lost)
+    }
+
+    fn name(&self, lane: &str, time_ns: u64) -> String {
+        format!("{}_{lane}_{time_ns:020}_{}{PARCEL}", self.owner, self.number)
+    }
+
+    fn insert(&mut self, waiting: Waiting) {
+        let at = self.waiting.partition_point(|other| other.time_ns <= waiting.time_ns);
+        self.waiting.insert(at, waiting);
+    }
+
+    /// Removes the oldest files, of ours and of the dead, until there is room for so many bytes.
+    /// Those of the living are not touched.
+    fn make_room(&mut self, bytes: u64) -> io::Result<Vec<Waiting>> {
+        let mut total = self.folder_bytes()?.saturating_add(bytes);
+        if total > self.limit_bytes {
+            // What the dead left for nobody here makes room, too, if it is the oldest.
+            self.adopt(|lane| Some(lane.to_owned()))?;
+        }
+        let mut lost = Vec::new();
+        while total > self.limit_bytes {
+            let Some(oldest) = self.waiting.front().cloned() else {
+                return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
+            };
+            total = total.saturating_sub(oldest.bytes);
+            self.remove(&oldest);
+            lost.push(oldest);
+        }
+        Ok(lost)
+    }
+
+    fn folder_bytes(&self) -> io::Result<u64> {
+        let sizes = self.names()?.into_iter().filter_map(|name| {
+            fs::symlink_metadata(self.folder.join(name)).ok().map(|data| data.len())
+        });
+        Ok(sizes.fold(0, u64::saturating_add))
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.folder)?.take(FILES_MAX).flatten();
+        Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    /// The oldest file of a lane.
+    #[must_use]
+    pub fn oldest(&self, lane: &str) -> Option<&Waiting> {
+        self.waiting.iter().find(|waiting| waiting.lane == lane)
+    }
+
+    /// Files of a lane, and their bytes.
+    #[must_use]
+    pub fn size(&self, lane: &str) -> (u64, u64) {
+        let of_lane = self.waiting.iter().filter(|waiting| waiting.lane == lane);
+        of_lane.fold((0, 0), |(n, bytes), waiting| (n + 1, waiting.bytes.saturating_add(bytes)))
+    }
+
+    /// Whether none of our files waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Reads a file; `None` if it is damaged, or not there any more.
+    #[must_use]
+    pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {
+        let mut bytes = Vec::new();
+        let mut options = OpenOptions::new();
+        let file = options.read(true).open(self.folder.join(&waiting.name)).ok()?;
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Parcel::from_bytes(&bytes)
+    }
+
+    /// Removes a file.
+    pub fn remove(&mut self, waiting: &Waiting) {
+        // Should it stay, it is sent once more: better than not at all.
+        let _gone = fs::remove_file(self.folder.join(&waiting.name));
+        self.waiting.retain(|other| other.name != waiting.name);
+    }
+
+    /// Takes over what owners left that have died: files of lanes that `wanted` gives a lane of
+    /// ours for. Returns how many.
+    ///
+    /// # Errors
+    /// That the folder can't be read.
+    pub fn adopt(&mut self, wanted: impl Fn(&str) -> Option<String>) -> io::Result<usize> {
+        let mut owners: Vec<String> =
+            self.names()?.iter().filter_map(|name| owner_of(name)).collect();
+        owners.sort();
+        owners.dedup();
+        let mut adopted = 0;
+        owners.retain(|owner| *owner != self.owner);
+        for owner in &owners {
+            let Some(lock) = self.lock_of_dead(owner) else { continue };
+            // Again: it may have written more before it died.
+            let names = self.names()?;
+            let mut is_all = true;
+            for name in &names {
+                let Some(parsed) = Name::parse(name).filter(|name| name.owner == *owner) else {
+                    // Half a file that it was writing when it died.
+                    if name.starts_with(&format!(".{owner}_")) && name.ends_with(TEMPORARY) {
+                        let _gone = fs::remove_file(self.folder.join(name));
+                    }
+                    continue;
+                };
+                let taken = wanted(parsed.lane)
+                    .is_some_and(|lane| self.take_over(name, &lane, parsed.time_ns));
+                is_all &= taken;
+                adopted += usize::from(taken);
+            }
+            if is_all {
+                let _gone = fs::remove_file(self.folder.join(format!("{owner}{LOCK}")));
+            }
+            drop(lock);
+        }
+        Ok(adopted)
+    }
+
+    fn take_over(&mut self, name: &str, lane: &str, time_ns: u64) -> bool {
+        let path = self.folder.join(name);
+        let Ok(data) = fs::symlink_metadata(&path) else { return true };
+        self.number = self.number.saturating_add(1);
+        let new = self.name(lane, time_ns);
+        if fs::rename(&path, self.folder.join(&new)).is_err() {
+            return false;
+        }
+        self.insert(Waiting { name: new, lane: lane.to_owned(), time_ns, bytes: data.len() });
+        true
+    }
+
+    /// The lock of an owner, if it has died.
+    fn lock_of_dead(&self, owner: &str) -> Option<File> {
+        let path = self.folder.join(format!("{owner}{LOCK}"));
+        // Where there is none, somebody has removed it: then nobody holds it either.
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).mode(0o600).open(&path).ok()?;
+        lock.try_lock().ok()?;
+        // Another may have taken over and removed it in between: then this lock is of nothing.
+        let (held, there) = (lock.metadata().ok()?, fs::metadata(&path).ok()?);
+        (held.ino() == there.ino() && held.dev() == there.dev()).then_some(lock)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // With files left it says whose they are.
+        if self.waiting.is_empty() {
+            let _gone = fs::remove_file(self.folder.join(format!("{}{LOCK}", self.owner)));
+        }
+    }
+}
+
+/// Whose a file is; `None` for one that is no spool's.
+fn owner_of(name: &str) -> Option<String> {
+    let owner = match name.strip_suffix(LOCK) {
+        Some(owner) => owner,
+        None => Name::parse(name)?.owner,
+    };
+    Some(owner.to_owned())
+}
+
+/// A new file that nobody else can read; never one that is there, nor through a link.
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests;

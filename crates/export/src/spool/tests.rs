@@ -1,0 +1,200 @@
+//! The spool on real folders: several owners, a full disk, damage.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use config::Target;
+
+use super::*;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("corprof-spool-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _left = fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+
+    fn open(&self, owner: &str, limit_bytes: u64) -> Spool {
+        Spool::open(&self.0, Trust::OwnOnly, owner, limit_bytes).expect("a spool")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("a folder").flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn parcel(n: u64) -> Parcel {
+    Parcel {
+        target: Target::Otlp,
+        start_unix_ns: n,
+        content_type: "x".into(),
+        is_gzipped: true,
+        body: vec![u8::try_from(n % 251).expect("a byte"); 1000].into(),
+    }
+}
+
+fn same(lane: &str) -> Option<String> {
+    Some(lane.to_owned())
+}
+
+fn drain(spool: &mut Spool, lane: &str) -> Vec<u64> {
+    let mut times = Vec::new();
+    while let Some(oldest) = spool.oldest(lane).cloned() {
+        times.push(spool.read(&oldest).expect("whole").start_unix_ns);
+        spool.remove(&oldest);
+    }
+    times
+}
+
+#[test]
+fn the_oldest_comes_first_whatever_the_clock_did() {
+    let folder = Folder::new("order");
+    let mut spool = folder.open("a1", 1 << 20);
+    for n in [30, 10, 20, 10] {
+        assert_eq!(spool.put("one", &parcel(n)).expect("kept"), []);
+    }
+    spool.put("two", &parcel(5)).expect("kept");
+    assert_eq!(spool.size("two").0, 1);
+    assert_eq!(drain(&mut spool, "one"), [10, 10, 20, 30]);
+    assert_eq!(drain(&mut spool, "two"), [5]);
+    drop(spool);
+    assert_eq!(folder.names(), [""; 0], "nothing is left behind");
+}
+
+#[test]
+fn files_are_the_users_own() {
+    let folder = Folder::new("mode");
+    let mut spool = folder.open("a1", 1 << 20);
+    spool.put("one", &parcel(1)).expect("kept");
+    for name in folder.names() {
+        let mode = fs::metadata(folder.0.join(&name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(fs::metadata(&folder.0).expect("a folder").permissions().mode() & 0o777, 0o700);
+    drop(spool);
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("opened to all");
+    assert!(Spool::open(&folder.0, Trust::OwnOnly, "b2", 1).is_err());
+    assert!(Spool::open(&folder.0, Trust::Named, "b2", 1).is_ok());
+}
+
+#[test]
+fn what_is_over_the_limit_goes_from_the_old_end_and_is_told() {
+    let folder = Folder::new("limit");
+    let size = parcel(1).to_bytes().len() as u64;
+    let mut spool = folder.open("a1", size * 3 + size / 2);
+    let mut lost = Vec::new();
+    for n in 1..=10 {
+        lost.extend(spool.put("one", &parcel(n)).expect("kept").into_iter().map(|w| w.time_ns));
+    }
+    assert_eq!(lost, [1, 2, 3, 4, 5, 6, 7]);
+    // Another process fills it: what is its own is not ours to remove.
+    let mut other = folder.open("b2", u64::MAX);
+    for n in 11..=13 {
+        other.put("one", &parcel(n)).expect("kept");
+    }
+    let kept = spool.put("one", &parcel(14));
+    assert_eq!(kept.map_err(|error| error.kind()).err(), Some(io::ErrorKind::QuotaExceeded));
+    assert_eq!(drain(&mut other, "one"), [11, 12, 13]);
+    let huge = Parcel { body: vec![0; 10_000].into(), ..parcel(1) };
+    assert!(spool.put("one", &huge).is_err());
+}
+
+#[test]
+fn what_the_dead_left_is_taken_over_and_only_by_one() {
+    let folder = Folder::new("adopt");
+    let mut dead = folder.open("dead", 1 << 20);
+    for n in 1..=3 {
+        dead.put("one", &parcel(n)).expect("kept");
+    }
+    dead.put("elsewhere", &parcel(4)).expect("kept");
+    fs::write(folder.0.join(".dead_one_5_9.parcel.tmp"), "half").expect("half a file");
+    let mut living = folder.open("living", 1 << 20);
+    living.put("one", &parcel(9)).expect("kept");
+    let mut next = folder.open("next", 1 << 20);
+    assert_eq!(next.adopt(same).expect("a folder"), 0, "both are alive");
+    drop(dead);
+    let only_one = |lane: &str| (lane == "one").then(|| lane.to_owned());
+    assert_eq!(next.adopt(only_one).expect("a folder"), 3);
+    assert_eq!(next.adopt(only_one).expect("a folder"), 0);
+    assert!(!folder.names().iter().any(|name| name.ends_with(TEMPORARY)), "half a file is none");
+    assert_eq!(drain(&mut next, "one"), [1, 2, 3]);
+    assert_eq!(drain(&mut living, "one"), [9]);
+    // What was for somebody else is still there, for whoever asks for all.
+    let mut last = folder.open("last", 1 << 20);
+    assert_eq!(last.adopt(same).expect("a folder"), 1);
+    assert_eq!(drain(&mut last, "elsewhere"), [4]);
+}
+
+#[test]
+fn what_is_for_nobody_makes_room() {
+    let folder = Folder::new("room");
+    let size = parcel(1).to_bytes().len() as u64;
+    let mut dead = folder.open("dead", u64::MAX);
+    for n in 1..=3 {
+        dead.put("elsewhere", &parcel(n)).expect("kept");
+    }
+    drop(dead);
+    let mut spool = folder.open("a1", size * 3 + size / 2);
+    for n in 4..=6 {
+        let lost = spool.put("one", &parcel(n)).expect("kept");
+        assert_eq!(lost.iter().map(|w| w.time_ns).collect::<Vec<_>>(), [n - 3]);
+    }
+    assert_eq!(drain(&mut spool, "one"), [4, 5, 6]);
+}
+
+#[test]
+fn a_damaged_file_is_no_parcel() {
+    let folder = Folder::new("damaged");
+    let mut spool = folder.open("a1", 1 << 20);
+    spool.put("one", &parcel(1)).expect("kept");
+    let oldest = spool.oldest("one").cloned().expect("one");
+    let path = folder.0.join(&oldest.name);
+    let bytes = fs::read(&path).expect("bytes");
+    fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+    assert_eq!(spool.read(&oldest), None);
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(spool.read(&oldest), None);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_is_there() {
+    let folder = Folder::new("full");
+    fs::create_dir_all(&folder.0).expect("a folder");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs"])
+        .arg(&folder.0)
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!(
+            "SKIPPED a_full_disk_loses_nothing_that_is_there: needs root, to mount a small disk"
+        );
+        return;
+    }
+    let mut spool = folder.open("a1", 1 << 30);
+    let large = |n| Parcel { body: vec![7; 20_000].into(), ..parcel(n) };
+    let kept: Vec<bool> = (1..=5).map(|n| spool.put("one", &large(n)).is_ok()).collect();
+    let names = folder.names();
+    let times = drain(&mut spool, "one");
+    let again = spool.put("one", &large(6)).is_ok();
+    drop(spool);
+    let unmounted = Command::new("umount").arg(&folder.0).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    assert!(kept[0] && !kept[4], "{kept:?}");
+    assert!(!names.iter().any(|name| name.ends_with(TEMPORARY)), "{names:?}");
+    assert_eq!(times.len(), kept.iter().filter(|kept| **kept).count());
+    assert!(again, "room again");
+}

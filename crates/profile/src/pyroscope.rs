@@ -1,0 +1,60 @@
+//! What Pyroscope's servers take: a push request with a profile in it and its labels.
+//!
+//! The messages are `push.v1.PushRequest`, `RawProfileSeries`, `RawSample` and
+//! `types.v1.LabelPair` of `github.com/grafana/pyroscope/api`.
+
+use crate::wire::Message;
+
+const REQUEST_SERIES: u64 = 1;
+const SERIES_LABELS: u64 = 1;
+const SERIES_SAMPLES: u64 = 2;
+const SAMPLE_PROFILE: u64 = 1;
+const SAMPLE_ID: u64 = 2;
+const LABEL_NAME: u64 = 1;
+const LABEL_VALUE: u64 = 2;
+
+/// A push request for one profile, which is a gzipped pprof file.
+#[must_use]
+pub fn push_request(labels: &[(String, String)], pprof: &[u8], id: &str) -> Vec<u8> {
+    let (mut series, mut nested) = (Message::default(), Message::default());
+    for (name, value) in labels {
+        nested.clear();
+        nested.nested(LABEL_NAME, name.as_bytes());
+        nested.nested(LABEL_VALUE, value.as_bytes());
+        series.nested(SERIES_LABELS, nested.bytes());
+    }
+    nested.clear();
+    nested.nested(SAMPLE_PROFILE, pprof);
+    nested.nested(SAMPLE_ID, id.as_bytes());
+    series.nested(SERIES_SAMPLES, nested.bytes());
+    let mut request = Message::default();
+    request.nested(REQUEST_SERIES, series.bytes());
+    request.into_bytes()
+}
+
+/// A name that Pyroscope takes for a label: letters, digits and `_`, and no digit first.
+#[must_use]
+pub fn label_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let begins_wrong = name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit());
+    if begins_wrong { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_fit() {
+        for (name, fit) in [
+            ("region", "region"),
+            ("k8s.pod-name", "k8s_pod_name"),
+            ("1st", "_1st"),
+            ("", "_"),
+            ("größe", "gr__e"),
+        ] {
+            assert_eq!(label_name(name), fit);
+        }
+    }
+}
