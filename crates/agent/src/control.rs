@@ -1,6 +1,7 @@
 //! The agent's ear: a thread that waits for requests of `corprof ctl`, and leaves the process when
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after an error that comes again at once, such as too many open files.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Why it can't listen.
+#[derive(Debug)]
+pub struct Deaf {
+    /// What happened, why, and what to do.
+    pub reason: String,
+    /// Whether somebody else is in its place, which somebody has to see to.
+    pub is_taken: bool,
+}
+
 /// The ear, while there is one.
 pub struct Control {
     socket: Mutex<Option<Arc<ControlSocket>>>,
@@ -36,7 +46,18 @@ impl Control {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen, and sees to it that the profiler leaves after that time, if one is given.
+    /// Takes the place at which to listen. An ear that is about to leave has left it already.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn take_place(&self) -> Result<(), Deaf> {
+        let socket = bind()?;
+        *self.socket() = Some(Arc::new(socket));
+        Ok(())
+    }
+
+    /// Begins to listen at the place that was taken, and sees to it that the profiler leaves after
+    /// that time, if one is given.
     ///
     /// # Errors
     /// Why it can't.
@@ -44,10 +65,12 @@ impl Control {
         &'static self,
         session: &'static Session,
         leave_after: Option<Duration>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Deaf> {
         let leave_at = leave_after.map(|time| Instant::now() + time);
-        let socket = Arc::new(bind()?);
-        *self.socket() = Some(Arc::clone(&socket));
+        let socket = self.socket().clone().ok_or_else(|| Deaf {
+            reason: "there is no place to listen for `corprof ctl`".to_owned(),
+            is_taken: false,
+        })?;
         let body = move || {
             let time_is_over = listen(session, &socket, leave_at);
             // First this: as soon as the profiler has left, another may come and listen.
@@ -58,7 +81,8 @@ impl Control {
         };
         sys::thread::spawn(THREAD, body).map_err(|error| {
             self.close();
-            format!("no thread to listen for `corprof ctl`: {error}")
+            let reason = format!("no thread to listen for `corprof ctl`: {error}");
+            Deaf { reason, is_taken: false }
         })
     }
 
@@ -86,14 +110,15 @@ pub fn leave_soon(session: &'static Session, log: &Log) {
 }
 
 /// The socket, in the folder in which the runtime has its own.
-fn bind() -> Result<ControlSocket, String> {
+fn bind() -> Result<ControlSocket, Deaf> {
     let pid = std::process::id();
     let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
     let folder = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let path = folder.join(socket_name(pid, start_ticks));
     ControlSocket::bind(&path).map_err(|error| {
         let path = path.display();
-        format!("`corprof ctl` can't reach this process: no socket {path}: {error}")
+        let reason = format!("`corprof ctl` can't reach this process: no socket {path}: {error}");
+        Deaf { reason, is_taken: error.kind() == ErrorKind::AddrInUse }
     })
 }
 

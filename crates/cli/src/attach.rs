@@ -335,7 +335,7 @@ fn leave(process: &Process, end: End) -> anyhow::Result<()> {
     }
     // Without a socket it is leaving already, as it does by itself after its time.
     if let Ok(socket) = control::socket_of(process)
-        && let Err(error) = control::ask(&socket, &Request::of(Command::Detach))
+        && let Err(error) = control::ask(process, &socket, &Request::of(Command::Detach))
         && control::socket_of(process).is_ok()
     {
         let pid = process.pid();

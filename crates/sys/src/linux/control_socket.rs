@@ -2,8 +2,9 @@
 
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,16 +21,14 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Makes a socket that only this user can open. What lies there is taken away if nobody
-    /// listens to it any more.
+    /// Makes a socket that only this user can open. What lies there is taken away if it is this
+    /// user's, and nobody listens to it any more. Waits for nobody.
     ///
     /// # Errors
-    /// Such as a folder that can't be written, a path of more than 107 bytes, or somebody who
-    /// listens there.
+    /// Such as a folder that can't be written, a path of more than 107 bytes, or, as `AddrInUse`
+    /// and with what to do, another user's file there or somebody who listens.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        if UnixStream::connect(path).is_err() {
-            let _nothing = std::fs::remove_file(path);
-        }
+        make_room(path, own_user())?;
         let listener = UnixListener::bind(path)?;
         // Between the two lines others could connect; they are turned away by their user.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -67,6 +66,76 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// Takes away what a process of that user left at this place.
+fn make_room(path: &Path, user: u32) -> io::Result<()> {
+    // Of a link itself, which would lead to another's file.
+    let about = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about?,
+    };
+    if about.uid() != user {
+        return Err(taken(&format!(
+            "a file of another user (number {}) is in its place; delete it, or set TMPDIR to a \
+             folder that only this user may write to",
+            about.uid()
+        )));
+    }
+    if about.file_type().is_socket() && is_heard(path)? {
+        return Err(taken("another process listens at its place already; end that one"));
+    }
+    std::fs::remove_file(path)
+}
+
+fn taken(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, why)
+}
+
+/// Whether anybody listens to a socket. Does not wait for one who doesn't accept.
+fn is_heard(path: &Path) -> io::Result<bool> {
+    let (address, length) = address(path)?;
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: three numbers, no memory.
+    let descriptor = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: made above, and nobody else has it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    // SAFETY: the kernel reads at most `length` bytes of the address, which has as many.
+    let answer =
+        unsafe { libc::connect(descriptor.as_raw_fd(), (&raw const address).cast(), length) };
+    if answer == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        // As many wait as it lets wait.
+        io::ErrorKind::WouldBlock => Ok(true),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// A path as the kernel has it, and its length in bytes.
+fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as _, sun_path: [0; 108] };
+    let bytes = path.as_os_str().as_bytes();
+    // One stays zero: the end.
+    if bytes.len() >= address.sun_path.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is too long"));
+    }
+    for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
+        *place = byte.cast_signed() as libc::c_char;
+    }
+    Ok((address, size_of::<libc::sockaddr_un>() as libc::socklen_t))
+}
+
+/// The user as whom this process acts.
+fn own_user() -> u32 {
+    // SAFETY: no argument, can't fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Bytes that somebody may send: a command, and some settings with their paths.
@@ -129,9 +198,7 @@ fn is_allowed(stream: &UnixStream) -> bool {
             &raw mut length,
         )
     };
-    // SAFETY: no argument, can't fail.
-    let own = unsafe { libc::geteuid() };
-    answer == 0 && (who.uid == own || who.uid == 0)
+    answer == 0 && (who.uid == own_user() || who.uid == 0)
 }
 
 #[cfg(test)]
@@ -165,6 +232,46 @@ mod tests {
         assert_eq!(client.join().expect("no panic"), "world");
         drop(socket);
         assert!(!path.exists());
+    }
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("corprof-test-{name}-{}.sock", std::process::id()))
+    }
+
+    #[test]
+    fn who_lets_nobody_in_is_somebody_all_the_same() {
+        let path = place("full");
+        let listener = UnixListener::bind(&path).expect("bound");
+        // SAFETY: two numbers, and the descriptor is the listener's.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        // One waits though none may; a call that waited for room would not come back.
+        for _ in 0..3 {
+            assert!(is_heard(&path).expect("no error"));
+        }
+        let error = ControlSocket::bind(&path).expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        let socket = ControlSocket::bind(&path).expect("nobody is there any more");
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_anothers_stays_and_is_told_of() {
+        let path = place("foreign");
+        std::fs::write(&path, "").expect("a file");
+        let error = make_room(&path, own_user().wrapping_add(1)).expect_err("another's");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("TMPDIR"), "{error}");
+        assert!(path.exists());
+        // A link goes, and not what it leads to.
+        let link = place("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        make_room(&link, own_user()).expect("room");
+        assert!(std::fs::symlink_metadata(&link).is_err() && path.exists());
+        std::fs::remove_file(&path).expect("gone");
+        let long = PathBuf::from("/tmp").join("x".repeat(108));
+        assert!(address(&long).is_err() && ControlSocket::bind(&long).is_err());
     }
 
     #[test]
