@@ -16,7 +16,8 @@ use crate::session::Session;
 
 /// The thread's name.
 const THREAD: &str = "corprof-ctl";
-/// How long somebody who has connected may take to say what he wants, and to take the answer.
+/// How long somebody who has connected may take to say what he wants and to take the answer, both
+/// together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after an error that comes again at once, such as too many open files.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -128,7 +129,7 @@ fn listen(session: &'static Session, socket: &ControlSocket, leave_at: Option<In
         let limit = leave_at.map(|at| at.saturating_duration_since(Instant::now()));
         match socket.accept(limit) {
             Ok(Some(stream)) => {
-                if answer(session, socket, stream) == Next::Gone {
+                if answer(session, socket, stream, leave_at) == Next::Gone {
                     return false;
                 }
             }
@@ -149,17 +150,27 @@ enum Next {
     Gone,
 }
 
-fn answer(session: &'static Session, socket: &ControlSocket, mut stream: Visitor) -> Next {
-    let text = match read_text(&mut stream, PATIENCE) {
+/// Hears a visitor, and answers. Nobody who visits puts off the time to leave.
+fn answer(
+    session: &'static Session,
+    socket: &ControlSocket,
+    mut stream: Visitor,
+    leave_at: Option<Instant>,
+) -> Next {
+    let patient = Instant::now() + PATIENCE;
+    let until = leave_at.map_or(patient, |at| at.min(patient));
+    let text = match read_text(&mut stream, until) {
         Ok(text) => text,
         Err(_) => return Next::Listen,
     };
+    let left = until.saturating_duration_since(Instant::now());
     let (answer, next) = match Request::parse(&text) {
         Ok(request) => obey(session, socket, &request),
         Err(why) => (Err(why), Next::Listen),
     };
-    // Who has gone without waiting for it didn't want it.
-    let _unheard = write_text(&mut stream, &answer_to_text(&answer), PATIENCE);
+    // What it took to do it is not the visitor's time. Who has gone without waiting for the answer
+    // didn't want it.
+    let _unheard = write_text(&mut stream, &answer_to_text(&answer), Instant::now() + left);
     next
 }
 

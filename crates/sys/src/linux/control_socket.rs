@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Somebody who has connected.
 pub type Visitor = UnixStream;
@@ -141,32 +141,73 @@ fn own_user() -> u32 {
 /// Bytes that somebody may send: a command, and some settings with their paths.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Reads all that somebody sends, for so long between two parts.
+/// Reads all that somebody sends, until then at the latest.
 ///
 /// # Errors
 /// That it comes too slowly, is longer than anything that makes sense, or is no text.
-pub fn read_text(stream: &mut Visitor, wait: Duration) -> io::Result<String> {
-    read_at_most(stream, TEXT_BYTES_MAX, wait)
+pub fn read_text(stream: &mut Visitor, until: Instant) -> io::Result<String> {
+    read_at_most(stream, TEXT_BYTES_MAX, || left(until))
 }
 
-fn read_at_most(stream: &mut Visitor, bytes_max: usize, wait: Duration) -> io::Result<String> {
-    stream.set_read_timeout(Some(wait))?;
-    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-    let mut text = String::new();
-    stream.take(limit).read_to_string(&mut text)?;
-    if text.len() > bytes_max {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "too long"));
+/// The time up to an instant.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// The time that is left before each part is what `left` says: who sends a byte now and then gets
+/// no more of it than others.
+fn read_at_most(
+    stream: &mut Visitor,
+    bytes_max: usize,
+    mut left: impl FnMut() -> Duration,
+) -> io::Result<String> {
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        stream.set_read_timeout(Some(some_time(left())?))?;
+        let read = match stream.read(&mut part) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            break;
+        }
+        text.extend_from_slice(part.get(..read).unwrap_or_default());
+        if text.len() > bytes_max {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "too long"));
+        }
     }
-    Ok(text)
+    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text"))
 }
 
-/// Writes all, but waits no longer than so long for a reader.
+/// A limit for one system call, to which none at all would be no limit.
+fn some_time(left: Duration) -> io::Result<Duration> {
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Writes all, until then at the latest.
 ///
 /// # Errors
 /// That it is read too slowly, or not at all.
-pub fn write_text(stream: &mut Visitor, text: &str, wait: Duration) -> io::Result<()> {
-    stream.set_write_timeout(Some(wait))?;
-    stream.write_all(text.as_bytes())
+pub fn write_text(stream: &mut Visitor, text: &str, until: Instant) -> io::Result<()> {
+    write_within(stream, text, || left(until))
+}
+
+fn write_within(
+    stream: &mut Visitor,
+    text: &str,
+    mut left: impl FnMut() -> Duration,
+) -> io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(some_time(left())?))?;
+        let written = match stream.write(rest) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            written => written?,
+        };
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 fn readable(descriptor: RawFd, limit: Option<Duration>) -> io::Result<bool> {
@@ -205,7 +246,9 @@ fn is_allowed(stream: &UnixStream) -> bool {
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    fn long() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
 
     #[test]
     fn one_speaks_and_is_answered() {
@@ -217,17 +260,17 @@ mod tests {
         assert!(ControlSocket::bind(&path).is_err(), "somebody listens there");
         // Who only looked whether anybody does has connected, and gone.
         let mut looked = socket.accept(None).expect("no error").expect("of the same user");
-        assert_eq!(read_text(&mut looked, LONG).expect("nothing"), "");
+        assert_eq!(read_text(&mut looked, long()).expect("nothing"), "");
         let there = path.clone();
         let client = std::thread::spawn(move || {
             let mut stream = UnixStream::connect(there).expect("connected");
-            write_text(&mut stream, "hello", LONG).expect("written");
+            write_text(&mut stream, "hello", long()).expect("written");
             stream.shutdown(std::net::Shutdown::Write).expect("shut");
-            read_text(&mut stream, LONG).expect("an answer")
+            read_text(&mut stream, long()).expect("an answer")
         });
         let mut stream = socket.accept(None).expect("no error").expect("of the same user");
-        assert_eq!(read_at_most(&mut stream, 5, LONG).expect("a text"), "hello");
-        write_text(&mut stream, "world", LONG).expect("written");
+        assert_eq!(read_at_most(&mut stream, 5, || left(long())).expect("a text"), "hello");
+        write_text(&mut stream, "world", long()).expect("written");
         drop(stream);
         assert_eq!(client.join().expect("no panic"), "world");
         drop(socket);
@@ -277,10 +320,29 @@ mod tests {
     #[test]
     fn too_long_or_too_slow_is_an_error() {
         let (mut one, mut other) = UnixStream::pair().expect("a pair");
-        assert!(read_at_most(&mut one, 5, Duration::from_millis(1)).is_err(), "nothing comes");
-        write_text(&mut other, "123456", LONG).expect("written");
-        assert!(read_at_most(&mut one, 5, LONG).is_err());
-        let long = "x".repeat(10 << 20);
-        assert!(write_text(&mut other, &long, Duration::from_millis(1)).is_err(), "nobody reads");
+        assert!(read_at_most(&mut one, 5, || Duration::from_millis(1)).is_err(), "nothing comes");
+        write_text(&mut other, "123456", long()).expect("written");
+        assert!(read_at_most(&mut one, 5, || left(long())).is_err());
+        let text = "x".repeat(10 << 20);
+        assert!(
+            write_within(&mut other, &text, || Duration::from_millis(1)).is_err(),
+            "nobody reads"
+        );
+    }
+
+    #[test]
+    fn who_drips_bytes_is_hung_up_on() {
+        let (mut one, mut other) = UnixStream::pair().expect("a pair");
+        let mut seconds = 3;
+        // A byte comes in each of them, so no single wait is ever too long.
+        let dripping = || {
+            other.write_all(b"x").expect("written");
+            seconds -= 1;
+            Duration::from_secs(seconds)
+        };
+        let error = read_at_most(&mut one, 100, dripping).expect_err("too slow");
+        assert_eq!((error.kind(), seconds), (io::ErrorKind::TimedOut, 0));
+        let error = write_within(&mut one, "y", || Duration::ZERO).expect_err("too late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }
