@@ -2,6 +2,7 @@
 //!
 //! It runs on one thread of its own and is the only one that calls the runtime.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,14 @@ const IDLE_BEATS: u32 = 10;
 const SETTLE_NS_MAX: u64 = 1_000_000_000;
 
 /// What to do about a folder that can't be written.
-const WRITABLE: &str = "Set CORPROF_OUTPUT_DIR to a folder that this user may write to.";
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "Free some space there, or set CORPROF_OUTPUT_DIR to a folder with more."
+        }
+        _ => "Set CORPROF_OUTPUT_DIR to a folder that this user may write to.",
+    }
+}
 
 /// Requests to the collector, and its answer.
 #[derive(Debug, Default)]
@@ -175,7 +183,8 @@ impl Collector {
         if let Err(error) = self.output.check() {
             self.complaint = Some(error.kind());
             let folder = self.output.folder().display();
-            self.log.error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
+            let remedy = remedy(&error);
+            self.log.error(&format!("profiles can't be written to {folder}: {error}. {remedy}"));
         }
         let next = self.output.next_number(&self.config.service, std::process::id());
         self.profiles.fetch_max(next, Ordering::Relaxed);
@@ -370,8 +379,9 @@ impl Collector {
                 } else {
                     "It is kept in memory and tried again with the next one"
                 };
+                let remedy = remedy(&error);
                 self.log.error(&format!(
-                    "profile {name} could not be written to {folder}: {error}. {now}. {WRITABLE}"
+                    "profile {name} could not be written to {folder}: {error}. {now}. {remedy}"
                 ));
             }
         }
