@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use config::control::{Answer, Command, Request, answer_to_text, socket_name};
+use config::control::{Answer, Command, Request, answer_to_text, socket_name, socket_name_parts};
 use config::duration_to_text;
 use engine::Log;
-use sys::control_socket::{ControlSocket, Visitor, read_text, write_text};
+use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, read_text, write_text};
 use sys::proc::Stat;
 
 use crate::session::Session;
@@ -74,6 +74,10 @@ impl Control {
             is_taken: false,
         })?;
         let body = move || {
+            // Here, as a large folder takes its time.
+            if let Some(folder) = socket.path().parent() {
+                clear_leftovers(folder, socket_name_parts);
+            }
             let time_is_over = listen(session, &socket, leave_at);
             // First this: as soon as the profiler has left, another may come and listen.
             self.close_only(&socket);

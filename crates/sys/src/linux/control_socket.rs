@@ -9,6 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::proc::process_start_ticks;
+
 /// Somebody who has connected.
 pub type Visitor = UnixStream;
 
@@ -88,6 +90,28 @@ fn make_room(path: &Path, user: u32) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
+/// Takes away the sockets that this user's processes left when they crashed or were killed. `owner`
+/// says of which process a name is, by its id and its start in ticks.
+pub fn clear_leftovers(folder: &Path, owner: impl Fn(&str) -> Option<(u32, u64)>) {
+    // What can't be seen or taken away stays, and harms nobody.
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.take(ENTRIES_MAX).flatten() {
+        let name = entry.file_name();
+        let Some((pid, start_ticks)) = name.to_str().and_then(&owner) else { continue };
+        if process_start_ticks(pid) != Some(start_ticks) && is_leftover(&entry.path()) {
+            let _gone = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether it is a socket of this user's that nobody listens to. Somebody may who has another
+/// process id for us: a container that shares the folder.
+fn is_leftover(path: &Path) -> bool {
+    let is_ours = std::fs::symlink_metadata(path)
+        .is_ok_and(|about| about.file_type().is_socket() && about.uid() == own_user());
+    is_ours && is_heard(path).is_ok_and(|heard| !heard)
+}
+
 fn taken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::AddrInUse, why)
 }
@@ -137,6 +161,9 @@ fn own_user() -> u32 {
     // SAFETY: no argument, can't fail.
     unsafe { libc::geteuid() }
 }
+
+/// Names in a temporary folder that are looked at: some have a million.
+const ENTRIES_MAX: usize = 10_000;
 
 /// Bytes that somebody may send: a command, and some settings with their paths.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -297,6 +324,29 @@ mod tests {
         let socket = ControlSocket::bind(&path).expect("nobody is there any more");
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_the_dead_left_goes_and_what_others_have_stays() {
+        let folder = place("leftovers");
+        std::fs::create_dir(&folder).expect("a folder");
+        let [left, heard, living, file] =
+            ["left", "heard", "living", "file"].map(|name| folder.join(name));
+        drop(UnixListener::bind(&left).expect("bound"));
+        let _listens = UnixListener::bind(&heard).expect("bound");
+        drop(UnixListener::bind(&living).expect("bound"));
+        std::fs::write(&file, "").expect("a file");
+        let own = std::process::id();
+        let start_ticks = process_start_ticks(own).expect("this process");
+        clear_leftovers(&folder, |name| match name {
+            "living" => Some((own, start_ticks)),
+            // An id that a process has again, which began later.
+            _ => Some((own, start_ticks - 1)),
+        });
+        assert!(!left.exists() && heard.exists() && living.exists() && file.exists());
+        clear_leftovers(&folder, |_| None);
+        assert!(living.exists(), "no name of ours");
+        std::fs::remove_dir_all(&folder).expect("gone");
     }
 
     #[test]
