@@ -101,7 +101,13 @@ pub fn folder_of(process: &Process) -> PathBuf {
 pub fn their_folder(process: &Process) -> PathBuf {
     let variables = process.environment().unwrap_or_default();
     let named = variables.into_iter().find(|(name, value)| name == "TMPDIR" && !value.is_empty());
-    named.map_or_else(|| PathBuf::from("/tmp"), |(_, value)| PathBuf::from(value))
+    let named = named.map_or_else(|| PathBuf::from("/tmp"), |(_, value)| PathBuf::from(value));
+    if named.is_absolute() {
+        return named;
+    }
+    // As the runtime takes it: below the folder that the program is in.
+    let folder = fs::read_link(format!("/proc/{}/cwd", process.pid()));
+    folder.map_or_else(|_| named.clone(), |folder| folder.join(&named))
 }
 
 /// Asks the agent of a process.
