@@ -39,18 +39,21 @@ impl Events for Agent {
             return Err(HResult::CANCEL_ACTIVATION);
         }
         if self.session.config().is_some_and(|config| config.control)
-            && let Err(reason) = self.control.open(&self.session, None)
+            && let Err(deaf) =
+                self.control.take_place().and_then(|()| self.control.open(&self.session, None))
             && let Some(log) = self.session.log()
         {
-            log.info(&reason);
+            if deaf.is_taken { log.warn(&deaf.reason) } else { log.info(&deaf.reason) }
         }
         Ok(())
     }
 
     fn attach(&'static self, info: Info, data: &[u8]) -> Result<(), HResult> {
+        // Nobody could end what nobody can speak to: without a place to listen it doesn't begin.
+        let ready = || self.control.take_place().map_err(|deaf| deaf.reason);
         match Request::parse(&String::from_utf8_lossy(data)) {
             Ok(Request { command: Command::Attach(leave_after), settings })
-                if self.session.attach(info, &settings, leave_after) =>
+                if self.session.attach(info, &settings, leave_after, ready) =>
             {
                 Ok(())
             }
@@ -60,11 +63,12 @@ impl Events for Agent {
     }
 
     fn attached(&'static self) {
-        // Nobody could end what nobody can speak to, so both or neither.
+        // Both or neither, as above.
         let leave_after = self.session.leave_after();
         let begun = self.session.begin();
-        let begun = begun.and_then(|()| self.control.open(&self.session, leave_after));
-        if let (Err(reason), Some(log)) = (begun, self.session.log()) {
+        let listen = || self.control.open(&self.session, leave_after).map_err(|deaf| deaf.reason);
+        if let (Err(reason), Some(log)) = (begun.and_then(|()| listen()), self.session.log()) {
+            self.control.close();
             log.error(&format!("not profiling: {reason}. The profiler leaves again."));
             leave_soon(&self.session, &log);
         }

@@ -1,24 +1,36 @@
 //! The agent's ear: a thread that waits for requests of `corprof ctl`, and leaves the process when
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use config::control::{Answer, Command, Request, answer_to_text, socket_name};
+use config::control::{Answer, Command, Request, answer_to_text, socket_name, socket_name_parts};
 use config::duration_to_text;
 use engine::Log;
-use sys::control_socket::{ControlSocket, Visitor, read_text, write_text};
+use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, read_text, write_text};
 use sys::proc::Stat;
 
 use crate::session::Session;
 
 /// The thread's name.
 const THREAD: &str = "corprof-ctl";
-/// How long somebody who has connected may take to say what he wants, and to take the answer.
+/// How long somebody who has connected may take to say what he wants and to take the answer, both
+/// together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after an error that comes again at once, such as too many open files.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// Why it can't listen.
+#[derive(Debug)]
+pub struct Deaf {
+    /// What happened, why, and what to do.
+    pub reason: String,
+    /// Whether somebody else is in its place, which somebody has to see to.
+    pub is_taken: bool,
+}
 
 /// The ear, while there is one.
 pub struct Control {
@@ -36,7 +48,18 @@ impl Control {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen, and sees to it that the profiler leaves after that time, if one is given.
+    /// Takes the place at which to listen. An ear that is about to leave has left it already.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn take_place(&self) -> Result<(), Deaf> {
+        let socket = bind()?;
+        *self.socket() = Some(Arc::new(socket));
+        Ok(())
+    }
+
+    /// Begins to listen at the place that was taken, and sees to it that the profiler leaves after
+    /// that time, if one is given.
     ///
     /// # Errors
     /// Why it can't.
@@ -44,11 +67,17 @@ impl Control {
         &'static self,
         session: &'static Session,
         leave_after: Option<Duration>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Deaf> {
         let leave_at = leave_after.map(|time| Instant::now() + time);
-        let socket = Arc::new(bind()?);
-        *self.socket() = Some(Arc::clone(&socket));
+        let socket = self.socket().clone().ok_or_else(|| Deaf {
+            reason: "there is no place to listen for `corprof ctl`".to_owned(),
+            is_taken: false,
+        })?;
         let body = move || {
+            // Here, as a large folder takes its time.
+            if let Some(folder) = socket.path().parent() {
+                clear_leftovers(folder, socket_name_parts);
+            }
             let time_is_over = listen(session, &socket, leave_at);
             // First this: as soon as the profiler has left, another may come and listen.
             self.close_only(&socket);
@@ -58,7 +87,8 @@ impl Control {
         };
         sys::thread::spawn(THREAD, body).map_err(|error| {
             self.close();
-            format!("no thread to listen for `corprof ctl`: {error}")
+            let reason = format!("no thread to listen for `corprof ctl`: {error}");
+            Deaf { reason, is_taken: false }
         })
     }
 
@@ -86,15 +116,24 @@ pub fn leave_soon(session: &'static Session, log: &Log) {
 }
 
 /// The socket, in the folder in which the runtime has its own.
-fn bind() -> Result<ControlSocket, String> {
+fn bind() -> Result<ControlSocket, Deaf> {
     let pid = std::process::id();
     let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
-    let folder = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let folder = temporary_folder(std::env::var_os("TMPDIR"));
+    // Absolute, to be found again when the program has changed its folder.
     let path = folder.join(socket_name(pid, start_ticks));
+    let path = std::path::absolute(&path).unwrap_or(path);
     ControlSocket::bind(&path).map_err(|error| {
         let path = path.display();
-        format!("`corprof ctl` can't reach this process: no socket {path}: {error}")
+        let reason = format!("`corprof ctl` can't reach this process: no socket {path}: {error}");
+        Deaf { reason, is_taken: error.kind() == ErrorKind::AddrInUse }
     })
+}
+
+/// The folder that `TMPDIR` names, as the runtime reads it: empty is as good as unset, and a
+/// relative one is below the program's folder of the moment.
+fn temporary_folder(named: Option<OsString>) -> PathBuf {
+    named.filter(|named| !named.is_empty()).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// Does what is asked for until the profiler has left, or is to: then the answer is true.
@@ -103,7 +142,7 @@ fn listen(session: &'static Session, socket: &ControlSocket, leave_at: Option<In
         let limit = leave_at.map(|at| at.saturating_duration_since(Instant::now()));
         match socket.accept(limit) {
             Ok(Some(stream)) => {
-                if answer(session, socket, stream) == Next::Gone {
+                if answer(session, socket, stream, leave_at) == Next::Gone {
                     return false;
                 }
             }
@@ -124,17 +163,27 @@ enum Next {
     Gone,
 }
 
-fn answer(session: &'static Session, socket: &ControlSocket, mut stream: Visitor) -> Next {
-    let text = match read_text(&mut stream, PATIENCE) {
+/// Hears a visitor, and answers. Nobody who visits puts off the time to leave.
+fn answer(
+    session: &'static Session,
+    socket: &ControlSocket,
+    mut stream: Visitor,
+    leave_at: Option<Instant>,
+) -> Next {
+    let patient = Instant::now() + PATIENCE;
+    let until = leave_at.map_or(patient, |at| at.min(patient));
+    let text = match read_text(&mut stream, until) {
         Ok(text) => text,
         Err(_) => return Next::Listen,
     };
+    let left = until.saturating_duration_since(Instant::now());
     let (answer, next) = match Request::parse(&text) {
         Ok(request) => obey(session, socket, &request),
         Err(why) => (Err(why), Next::Listen),
     };
-    // Who has gone without waiting for it didn't want it.
-    let _unheard = write_text(&mut stream, &answer_to_text(&answer), PATIENCE);
+    // What it took to do it is not the visitor's time. Who has gone without waiting for the answer
+    // didn't want it.
+    let _unheard = write_text(&mut stream, &answer_to_text(&answer), Instant::now() + left);
     next
 }
 
@@ -189,5 +238,19 @@ fn status(session: &Session) -> Vec<(String, String)> {
 fn leave(session: &'static Session) {
     if let (Err(why), Some(log)) = (session.leave(), session.log()) {
         log.error(&format!("the profiler can't leave: {why}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_temporary_folder_is_the_runtimes() {
+        for (named, folder) in
+            [(None, "/tmp"), (Some(""), "/tmp"), (Some("/var/tmp"), "/var/tmp"), (Some("a"), "a")]
+        {
+            assert_eq!(temporary_folder(named.map(OsString::from)), PathBuf::from(folder));
+        }
     }
 }

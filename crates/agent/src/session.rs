@@ -130,20 +130,22 @@ impl Session {
     }
 
     /// The runtime has loaded the profiler because somebody attaches it, with those settings
-    /// besides the environment's: it is to begin once the runtime makes callbacks. Returns whether
-    /// it will.
+    /// besides the environment's: it is to begin once the runtime makes callbacks, if it is ready.
+    /// Returns whether it will.
     pub fn attach(
         &'static self,
         info: Info,
         given: &Settings,
         leave_after: Option<Duration>,
+        ready: impl FnOnce() -> Result<(), String>,
     ) -> bool {
-        let prepared = self.prepare(info, given, leave_after);
-        let is_wanted = prepared.is_some();
-        if let Some((told, clr)) = prepared {
-            self.keep(told, clr);
+        let Some((told, clr)) = self.prepare(info, given, leave_after) else { return false };
+        if let Err(reason) = ready() {
+            told.log.error(&format!("not profiling: {reason}"));
+            return false;
         }
-        is_wanted
+        self.keep(told, clr);
+        true
     }
 
     /// Settings, and the interface; `None` if it is not to run.

@@ -2,7 +2,7 @@
 //! nothing had been there.
 
 use std::fs;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const LEAVE_LOOK: Duration = Duration::from_millis(20);
 /// The agent's log, beside the profiles.
 const LOG: &str = "corprof-agent.log";
+/// Bytes of it that are shown; a line has some hundred.
+const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Profiles a process; 0 if there is a report.
 pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
@@ -226,7 +228,12 @@ impl Place {
 
     /// What the agent had to say.
     fn log(&self) -> String {
-        fs::read_to_string(self.ours.join(LOG)).unwrap_or_default()
+        let mut text = Vec::new();
+        if let Ok(file) = files::open_plain(&self.ours.join(LOG)) {
+            // What was read before an error is said all the same.
+            let _read = file.take(LOG_BYTES_MAX).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Brings the profiles to the output folder.
@@ -240,7 +247,9 @@ impl Place {
             let Some(name) = file.file_name() else { continue };
             let there = folder.join(name);
             let why = || format!("can't copy {} to {}", file.display(), there.display());
-            fs::copy(&file, &there).with_context(why)?;
+            let mut from = files::open_plain(&file).with_context(why)?;
+            let mut to = fs::File::create(&there).with_context(why)?;
+            std::io::copy(&mut from, &mut to).with_context(why)?;
         }
         Ok(())
     }
@@ -341,7 +350,7 @@ fn leave(process: &Process, end: End) -> anyhow::Result<()> {
     }
     // Without a socket it is leaving already, as it does by itself after its time.
     if let Ok(socket) = control::socket_of(process)
-        && let Err(error) = control::ask(&socket, &Request::of(Command::Detach))
+        && let Err(error) = control::ask(process, &socket, &Request::of(Command::Detach))
         && control::socket_of(process).is_ok()
     {
         let pid = process.pid();

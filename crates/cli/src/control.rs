@@ -3,13 +3,18 @@
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use config::control::{Command, Request, answer_from_text, socket_name};
 use diagnostics::Process;
+use nix::errno::Errno;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt};
+use nix::unistd::Uid;
 use serde_json::{Map, Value};
 
 use crate::args::{CtlAction, CtlArgs};
@@ -17,6 +22,8 @@ use crate::failure::{Failure, USAGE};
 
 /// Longer than an agent needs to write its last profile and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two tries to connect where others wait.
+const CONNECT_RETRY: Duration = Duration::from_millis(20);
 /// Bytes of an answer; it has some lines.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
@@ -44,8 +51,9 @@ pub fn ctl(args: &CtlArgs) -> Result<u8, Failure> {
         }
         _ => {}
     }
-    let socket = socket_of(&Process::new(args.pid))?;
-    let answer = ask(&socket, &Request { command, settings })
+    let process = Process::new(args.pid);
+    let socket = socket_of(&process)?;
+    let answer = ask(&process, &socket, &Request { command, settings })
         .with_context(|| format!("process {}", args.pid))?;
     let mut out = anstream::stdout().lock();
     if args.json {
@@ -93,18 +101,30 @@ pub fn folder_of(process: &Process) -> PathBuf {
 pub fn their_folder(process: &Process) -> PathBuf {
     let variables = process.environment().unwrap_or_default();
     let named = variables.into_iter().find(|(name, value)| name == "TMPDIR" && !value.is_empty());
-    named.map_or_else(|| PathBuf::from("/tmp"), |(_, value)| PathBuf::from(value))
+    let named = named.map_or_else(|| PathBuf::from("/tmp"), |(_, value)| PathBuf::from(value));
+    if named.is_absolute() {
+        return named;
+    }
+    // As the runtime takes it: below the folder that the program is in.
+    let folder = fs::read_link(format!("/proc/{}/cwd", process.pid()));
+    folder.map_or_else(|_| named.clone(), |folder| folder.join(&named))
 }
 
-/// Asks an agent.
+/// Asks the agent of a process.
 ///
 /// # Errors
 /// The agent's own, or why it didn't answer.
-pub fn ask(socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
+pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
     let shown = socket.display();
-    let mut stream = UnixStream::connect(socket).with_context(|| {
-        format!("nobody listens at {shown}: the agent is gone, or it is another user's")
-    })?;
+    let mut stream = connected(socket, Instant::now() + PATIENCE)?;
+    let user = process.status().ok().and_then(|status| status.user());
+    let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?.uid();
+    if !is_believed(heard, user) {
+        bail!(
+            "another user (number {heard}) listens at {shown}, who is not believed: delete it, or \
+             start the process with TMPDIR set to a folder that only its user may write to"
+        );
+    }
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(request.to_text().as_bytes())?;
@@ -115,4 +135,63 @@ pub fn ask(socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
         .read_to_string(&mut text)
         .with_context(|| format!("the agent at {shown} doesn't answer"))?;
     answer_from_text(&text).map_err(|why| anyhow::anyhow!("the agent says: {why}"))
+}
+
+/// Whether what a user says is what the agent of that user's process says.
+fn is_believed(heard: u32, user: Option<u32>) -> bool {
+    heard == 0 || heard == Uid::effective().as_raw() || Some(heard) == user
+}
+
+/// A connection to who listens there, made by that time: where many wait, others wait for ever.
+fn connected(socket: &Path, deadline: Instant) -> anyhow::Result<UnixStream> {
+    let shown = socket.display();
+    let nobody =
+        || format!("nobody listens at {shown}: the agent is gone, or it is another user's");
+    let address = UnixAddr::new(socket).with_context(nobody)?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    loop {
+        let descriptor =
+            nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
+                .context("can't make a socket")?;
+        match connect(descriptor.as_raw_fd(), &address) {
+            Ok(()) => {
+                let stream = UnixStream::from(descriptor);
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(CONNECT_RETRY),
+            Err(Errno::EAGAIN) => bail!("who listens at {shown} lets nobody speak"),
+            Err(error) => return Err(error).with_context(nobody),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn who_lets_nobody_speak_is_left() {
+        let path = std::env::temp_dir().join(format!("corprof-full-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
+        let now = Instant::now();
+        let connections: Vec<_> = (0..3).map(|_| connected(&path, now)).collect();
+        let error = connections.into_iter().find_map(Result::err).unwrap();
+        assert!(error.to_string().contains("lets nobody speak"), "{error:#}");
+        drop(listener);
+        let error = connected(&path, now).unwrap_err();
+        assert!(error.to_string().contains("nobody listens"), "{error:#}");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_user_of_the_process_and_root_are_believed_and_strangers_are_not() {
+        let own = Uid::effective().as_raw();
+        let stranger = own + 4711;
+        assert!(is_believed(own, None) && is_believed(0, None));
+        assert!(is_believed(stranger, Some(stranger)));
+        assert!(!is_believed(stranger, Some(own)) && !is_believed(stranger, None));
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+use nix::fcntl::OFlag;
 use profile::read::{Decoded, decode};
 
 /// How a profile's file name ends.
@@ -71,6 +73,17 @@ pub fn read(path: &Path) -> anyhow::Result<Decoded> {
     decode(&bytes).with_context(|| shown.to_string())
 }
 
+/// Opens a regular file in a folder that another user may write to: no link to a file that only we
+/// may read, and no pipe that would be waited at.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+}
+
 /// Files that were named, so that none is counted twice.
 #[derive(Debug, Default)]
 pub struct Named {
@@ -122,4 +135,26 @@ impl Before {
 
 fn modified(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|about| about.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+
+    #[test]
+    fn links_and_pipes_are_no_files_of_a_stranger() {
+        let folder = std::env::temp_dir().join(format!("corprof-plain-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.join(name));
+        fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        assert_eq!(io::read_to_string(open_plain(&file).unwrap()).unwrap(), "text");
+        assert!(open_plain(&link).is_err());
+        let error = open_plain(&pipe).unwrap_err();
+        assert!(error.to_string().contains("regular"), "{error}");
+        assert!(open_plain(&folder).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! The folder that profiles of a run go to.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +10,8 @@ use profile::service_part;
 
 /// Where fresh folders are made, in the current one.
 const PARENT: &str = "corprof-out";
+/// Bytes that a profile of a program may have.
+const PROFILE_BYTES: usize = 256 << 10;
 const NEXT: &str = "name a folder you may write to with --out";
 
 /// Makes a folder that somebody named, and checks that it can be written to.
@@ -75,6 +77,17 @@ fn stamp(unix_seconds: u64) -> String {
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute) = (second / 3_600, second / 60 % 60);
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{:02}", second % 60)
+}
+
+/// Whether there is room for a profile in a folder, and it may be written.
+///
+/// # Errors
+/// What the kernel says to a file of that size.
+pub fn check(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!(".corprof-check-{}", std::process::id()));
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(&[0; PROFILE_BYTES]));
+    let _gone = fs::remove_file(&path);
+    written
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Why a run left no profile: what is known first, then what it could be.
 
+use std::io;
+
 use diagnostics::{Switch, switched_off};
 
 use crate::child::Ended;
@@ -18,6 +20,7 @@ pub fn explain(
     ended: &Ended,
     program: &str,
     is_dotnet: bool,
+    folder: io::Result<()>,
     var: impl Fn(&str) -> Option<String>,
 ) -> String {
     if let Some(setting) = switched_off(Switch::Profiler, &var) {
@@ -35,6 +38,17 @@ pub fn explain(
         return format!(
             "no profile appeared: `dotnet` could not start {program} (exit code {code}); what it \
              says above tells why."
+        );
+    }
+    if let Err(error) = folder {
+        let remedy = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "Free some space there, or name a folder with more"
+            }
+            _ => "Name a folder that the program's user may write to",
+        };
+        return format!(
+            "no profile appeared: the output folder can't be written: {error}. {remedy}: --out."
         );
     }
     let period = var("CORPROF_UPLOAD_PERIOD").unwrap_or_default();
@@ -62,7 +76,8 @@ pub fn explain(
     };
     format!(
         "no profile appeared; {how}. Either {program} started no .NET program that can be \
-         profiled, or .NET did not load the agent. Run it again with --log info: lines that begin \
+         profiled, or .NET did not load the agent, or the agent could not write, which it says \
+         above. Run it again with --log info: lines that begin \
          with `corprof` say that the agent was loaded, and what kept it from writing. See {PAGE}."
     )
 }
@@ -83,7 +98,19 @@ mod tests {
             Some((*value).to_owned())
         };
         let ended = Ended { code, signal, elapsed: Duration::from_secs(11) };
-        explain(&ended, "Shop", true, var)
+        explain(&ended, "Shop", true, Ok(()), var)
+    }
+
+    #[test]
+    fn a_full_disk_and_a_forbidden_folder_have_their_own_remedies() {
+        for (kind, remedy) in [
+            (io::ErrorKind::StorageFull, "Free some space"),
+            (io::ErrorKind::PermissionDenied, "may write to"),
+        ] {
+            let ended = Ended { code: 0, signal: None, elapsed: Duration::from_secs(11) };
+            let text = explain(&ended, "Shop", true, Err(kind.into()), |_| None);
+            assert!(text.contains(remedy) && !text.contains("Either"), "{text}");
+        }
     }
 
     #[test]

@@ -228,7 +228,7 @@ fn finish(
                 .first()
                 .is_some_and(|first| Path::new(first).file_name() == Some(OsStr::new("dotnet")));
             let program = program_name(&args.command);
-            warn(missing::explain(ended, &program, is_dotnet, var));
+            warn(missing::explain(ended, &program, is_dotnet, folder::check(folder), var));
         }
         return Ok(());
     };

@@ -16,6 +16,14 @@ pub fn socket_name(pid: u32, start_ticks: u64) -> String {
     format!("corprof-{pid}-{start_ticks}.sock")
 }
 
+/// The pid and the start in a control socket's name; `None` if it is none.
+#[must_use]
+pub fn socket_name_parts(name: &str) -> Option<(u32, u64)> {
+    let (pid, start) = name.strip_prefix("corprof-")?.strip_suffix(".sock")?.split_once('-')?;
+    let (pid, start_ticks) = (pid.parse().ok()?, start.parse().ok()?);
+    (socket_name(pid, start_ticks) == name).then_some((pid, start_ticks))
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -159,6 +167,15 @@ mod tests {
             let request = Request { command, settings };
             assert_eq!(Request::parse(&request.to_text()), Ok(request));
             assert_eq!(Request::parse(&Request::of(command).to_text()), Ok(Request::of(command)));
+        }
+    }
+
+    #[test]
+    fn names_of_sockets_are_known_and_others_are_not() {
+        assert_eq!(socket_name_parts(&socket_name(7, 4711)), Some((7, 4711)));
+        for other in ["corprof-7.sock", "corprof-7-4711", "corprof-07-1.sock", "x-corprof-7-1.sock"]
+        {
+            assert_eq!(socket_name_parts(other), None, "{other}");
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! It runs on one thread of its own and is the only one that calls the runtime.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +37,14 @@ const IDLE_BEATS: u32 = 3;
 const SETTLE_NS_MAX: u64 = 1_000_000_000;
 
 /// What to do about a folder that can't be written.
-const WRITABLE: &str = "Set CORPROF_OUTPUT_DIR to a folder that this user may write to.";
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "Free some space there, or set CORPROF_OUTPUT_DIR to a folder with more."
+        }
+        _ => "Set CORPROF_OUTPUT_DIR to a folder that this user may write to.",
+    }
+}
 
 /// Requests to the collector, and its answer.
 #[derive(Debug, Default)]
@@ -183,9 +191,9 @@ impl Collector {
         if let Some(output) = &self.output {
             if let Err(error) = output.check() {
                 self.complaint = Some(error.kind());
-                let folder = output.folder().display();
+                let (folder, remedy) = (output.folder().display(), remedy(&error));
                 self.log
-                    .error(&format!("profiles can't be written to {folder}: {error}. {WRITABLE}"));
+                    .error(&format!("profiles can't be written to {folder}: {error}. {remedy}"));
             }
             let next = output.next_number(&self.config.service, std::process::id());
             self.profiles.fetch_max(next, Ordering::Relaxed);
@@ -393,8 +401,9 @@ impl Collector {
                 } else {
                     "It is kept in memory and tried again with the next one"
                 };
+                let remedy = remedy(&error);
                 self.log.error(&format!(
-                    "profile {name} could not be written to {folder}: {error}. {now}. {WRITABLE}"
+                    "profile {name} could not be written to {folder}: {error}. {now}. {remedy}"
                 ));
             }
         }

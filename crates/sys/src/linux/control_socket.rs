@@ -3,10 +3,13 @@
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::proc::process_start_ticks;
+use super::{unix_socket, user};
 
 /// Somebody who has connected.
 pub type Visitor = UnixStream;
@@ -20,16 +23,14 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Makes a socket that only this user can open. What lies there is taken away if nobody
-    /// listens to it any more.
+    /// Makes a socket that only this user can open. What lies there is taken away if it is this
+    /// user's, and nobody listens to it any more. Waits for nobody.
     ///
     /// # Errors
-    /// Such as a folder that can't be written, a path of more than 107 bytes, or somebody who
-    /// listens there.
+    /// Such as a folder that can't be written, a path of more than 107 bytes, or, as `AddrInUse`
+    /// and with what to do, another user's file there or somebody who listens.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        if UnixStream::connect(path).is_err() {
-            let _nothing = std::fs::remove_file(path);
-        }
+        make_room(path, user::effective_id())?;
         let listener = UnixListener::bind(path)?;
         // Between the two lines others could connect; they are turned away by their user.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -69,35 +70,138 @@ impl Drop for ControlSocket {
     }
 }
 
+/// Takes away what a process of that user left at this place.
+fn make_room(path: &Path, user: u32) -> io::Result<()> {
+    // Of a link itself, which would lead to another's file.
+    let about = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about?,
+    };
+    if about.uid() != user {
+        return Err(taken(&format!(
+            "a file of another user (number {}) is in its place; delete it, or set TMPDIR to a \
+             folder that only this user may write to",
+            about.uid()
+        )));
+    }
+    if about.file_type().is_socket() && is_heard(path)? {
+        return Err(taken("another process listens at its place already; end that one"));
+    }
+    std::fs::remove_file(path)
+}
+
+/// Takes away the sockets that this user's processes left when they crashed or were killed. `owner`
+/// says of which process a name is, by its id and its start in ticks.
+pub fn clear_leftovers(folder: &Path, owner: impl Fn(&str) -> Option<(u32, u64)>) {
+    // What can't be seen or taken away stays, and harms nobody.
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.take(ENTRIES_MAX).flatten() {
+        let name = entry.file_name();
+        let Some((pid, start_ticks)) = name.to_str().and_then(&owner) else { continue };
+        if process_start_ticks(pid) != Some(start_ticks) && is_leftover(&entry.path()) {
+            let _gone = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether it is a socket of this user's that nobody listens to. Somebody may who has another
+/// process id for us: a container that shares the folder.
+fn is_leftover(path: &Path) -> bool {
+    let is_ours = std::fs::symlink_metadata(path)
+        .is_ok_and(|about| about.file_type().is_socket() && about.uid() == user::effective_id());
+    is_ours && is_heard(path).is_ok_and(|heard| !heard)
+}
+
+fn taken(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, why)
+}
+
+/// Whether anybody listens to a socket. Does not wait for one who doesn't accept.
+fn is_heard(path: &Path) -> io::Result<bool> {
+    /// Who listens and lets somebody in does so at once; the kernel rounds it up.
+    const AT_ONCE: Duration = Duration::from_micros(1);
+    let Err(error) = unix_socket::connect(path, AT_ONCE) else { return Ok(true) };
+    match error.kind() {
+        // As many wait as it lets wait.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ok(true),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Names in a temporary folder that are looked at: some have a million.
+const ENTRIES_MAX: usize = 10_000;
+
 /// Bytes that somebody may send: a command, and some settings with their paths.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Reads all that somebody sends, for so long between two parts.
+/// Reads all that somebody sends, until then at the latest.
 ///
 /// # Errors
 /// That it comes too slowly, is longer than anything that makes sense, or is no text.
-pub fn read_text(stream: &mut Visitor, wait: Duration) -> io::Result<String> {
-    read_at_most(stream, TEXT_BYTES_MAX, wait)
+pub fn read_text(stream: &mut Visitor, until: Instant) -> io::Result<String> {
+    read_at_most(stream, TEXT_BYTES_MAX, || left(until))
 }
 
-fn read_at_most(stream: &mut Visitor, bytes_max: usize, wait: Duration) -> io::Result<String> {
-    stream.set_read_timeout(Some(wait))?;
-    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-    let mut text = String::new();
-    stream.take(limit).read_to_string(&mut text)?;
-    if text.len() > bytes_max {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "too long"));
+/// The time up to an instant.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// The time that is left before each part is what `left` says: who sends a byte now and then gets
+/// no more of it than others.
+fn read_at_most(
+    stream: &mut Visitor,
+    bytes_max: usize,
+    mut left: impl FnMut() -> Duration,
+) -> io::Result<String> {
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        stream.set_read_timeout(Some(some_time(left())?))?;
+        let read = match stream.read(&mut part) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            break;
+        }
+        text.extend_from_slice(part.get(..read).unwrap_or_default());
+        if text.len() > bytes_max {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "too long"));
+        }
     }
-    Ok(text)
+    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text"))
 }
 
-/// Writes all, but waits no longer than so long for a reader.
+/// A limit for one system call, to which none at all would be no limit.
+fn some_time(left: Duration) -> io::Result<Duration> {
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Writes all, until then at the latest.
 ///
 /// # Errors
 /// That it is read too slowly, or not at all.
-pub fn write_text(stream: &mut Visitor, text: &str, wait: Duration) -> io::Result<()> {
-    stream.set_write_timeout(Some(wait))?;
-    stream.write_all(text.as_bytes())
+pub fn write_text(stream: &mut Visitor, text: &str, until: Instant) -> io::Result<()> {
+    write_within(stream, text, || left(until))
+}
+
+fn write_within(
+    stream: &mut Visitor,
+    text: &str,
+    mut left: impl FnMut() -> Duration,
+) -> io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(some_time(left())?))?;
+        let written = match stream.write(rest) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            written => written?,
+        };
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 fn readable(descriptor: RawFd, limit: Option<Duration>) -> io::Result<bool> {
@@ -129,16 +233,16 @@ fn is_allowed(stream: &UnixStream) -> bool {
             &raw mut length,
         )
     };
-    // SAFETY: no argument, can't fail.
-    let own = unsafe { libc::geteuid() };
-    answer == 0 && (who.uid == own || who.uid == 0)
+    answer == 0 && (who.uid == user::effective_id() || who.uid == 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    fn long() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
 
     #[test]
     fn one_speaks_and_is_answered() {
@@ -150,30 +254,112 @@ mod tests {
         assert!(ControlSocket::bind(&path).is_err(), "somebody listens there");
         // Who only looked whether anybody does has connected, and gone.
         let mut looked = socket.accept(None).expect("no error").expect("of the same user");
-        assert_eq!(read_text(&mut looked, LONG).expect("nothing"), "");
+        assert_eq!(read_text(&mut looked, long()).expect("nothing"), "");
         let there = path.clone();
         let client = std::thread::spawn(move || {
             let mut stream = UnixStream::connect(there).expect("connected");
-            write_text(&mut stream, "hello", LONG).expect("written");
+            write_text(&mut stream, "hello", long()).expect("written");
             stream.shutdown(std::net::Shutdown::Write).expect("shut");
-            read_text(&mut stream, LONG).expect("an answer")
+            read_text(&mut stream, long()).expect("an answer")
         });
         let mut stream = socket.accept(None).expect("no error").expect("of the same user");
-        assert_eq!(read_at_most(&mut stream, 5, LONG).expect("a text"), "hello");
-        write_text(&mut stream, "world", LONG).expect("written");
+        assert_eq!(read_at_most(&mut stream, 5, || left(long())).expect("a text"), "hello");
+        write_text(&mut stream, "world", long()).expect("written");
         drop(stream);
         assert_eq!(client.join().expect("no panic"), "world");
         drop(socket);
         assert!(!path.exists());
     }
 
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("corprof-test-{name}-{}.sock", std::process::id()))
+    }
+
+    #[test]
+    fn who_lets_nobody_in_is_somebody_all_the_same() {
+        let path = place("full");
+        let listener = UnixListener::bind(&path).expect("bound");
+        // SAFETY: two numbers, and the descriptor is the listener's.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        // One waits though none may; a call that waited for room would not come back.
+        for _ in 0..3 {
+            assert!(is_heard(&path).expect("no error"));
+        }
+        let error = ControlSocket::bind(&path).expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        let socket = ControlSocket::bind(&path).expect("nobody is there any more");
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_the_dead_left_goes_and_what_others_have_stays() {
+        let folder = place("leftovers");
+        std::fs::create_dir(&folder).expect("a folder");
+        let [left, heard, living, file] =
+            ["left", "heard", "living", "file"].map(|name| folder.join(name));
+        drop(UnixListener::bind(&left).expect("bound"));
+        let _listens = UnixListener::bind(&heard).expect("bound");
+        drop(UnixListener::bind(&living).expect("bound"));
+        std::fs::write(&file, "").expect("a file");
+        let own = std::process::id();
+        let start_ticks = process_start_ticks(own).expect("this process");
+        clear_leftovers(&folder, |name| match name {
+            "living" => Some((own, start_ticks)),
+            // An id that a process has again, which began later.
+            _ => Some((own, start_ticks - 1)),
+        });
+        assert!(!left.exists() && heard.exists() && living.exists() && file.exists());
+        clear_leftovers(&folder, |_| None);
+        assert!(living.exists(), "no name of ours");
+        std::fs::remove_dir_all(&folder).expect("gone");
+    }
+
+    #[test]
+    fn what_is_anothers_stays_and_is_told_of() {
+        let path = place("foreign");
+        std::fs::write(&path, "").expect("a file");
+        let error = make_room(&path, user::effective_id().wrapping_add(1)).expect_err("another's");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("TMPDIR"), "{error}");
+        assert!(path.exists());
+        // A link goes, and not what it leads to.
+        let link = place("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        make_room(&link, user::effective_id()).expect("room");
+        assert!(std::fs::symlink_metadata(&link).is_err() && path.exists());
+        std::fs::remove_file(&path).expect("gone");
+        let long = PathBuf::from("/tmp").join("x".repeat(108));
+        assert!(ControlSocket::bind(&long).is_err());
+    }
+
     #[test]
     fn too_long_or_too_slow_is_an_error() {
         let (mut one, mut other) = UnixStream::pair().expect("a pair");
-        assert!(read_at_most(&mut one, 5, Duration::from_millis(1)).is_err(), "nothing comes");
-        write_text(&mut other, "123456", LONG).expect("written");
-        assert!(read_at_most(&mut one, 5, LONG).is_err());
-        let long = "x".repeat(10 << 20);
-        assert!(write_text(&mut other, &long, Duration::from_millis(1)).is_err(), "nobody reads");
+        assert!(read_at_most(&mut one, 5, || Duration::from_millis(1)).is_err(), "nothing comes");
+        write_text(&mut other, "123456", long()).expect("written");
+        assert!(read_at_most(&mut one, 5, || left(long())).is_err());
+        let text = "x".repeat(10 << 20);
+        assert!(
+            write_within(&mut other, &text, || Duration::from_millis(1)).is_err(),
+            "nobody reads"
+        );
+    }
+
+    #[test]
+    fn who_drips_bytes_is_hung_up_on() {
+        let (mut one, mut other) = UnixStream::pair().expect("a pair");
+        let mut seconds = 3;
+        // A byte comes in each of them, so no single wait is ever too long.
+        let dripping = || {
+            other.write_all(b"x").expect("written");
+            seconds -= 1;
+            Duration::from_secs(seconds)
+        };
+        let error = read_at_most(&mut one, 100, dripping).expect_err("too slow");
+        assert_eq!((error.kind(), seconds), (io::ErrorKind::TimedOut, 0));
+        let error = write_within(&mut one, "y", || Duration::ZERO).expect_err("too late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

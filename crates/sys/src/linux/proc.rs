@@ -96,6 +96,14 @@ impl Stat {
     }
 }
 
+/// When a process began, in the kernel's ticks since boot; `None` if there is none of that id.
+/// Allocates.
+#[must_use]
+pub fn process_start_ticks(pid: u32) -> Option<u64> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Stat::parse(&text).map(|stat| stat.start_ticks)
+}
+
 /// What `syscall` says of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
