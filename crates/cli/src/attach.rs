@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, bail};
 use config::PROFILER_GUID;
 use config::control::{Command, Request};
-use diagnostics::{AttachError, Guid, Process, Socket, Unreachable};
+use diagnostics::{AttachError, Guid, Hresult, Process, Socket, Unreachable};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -70,6 +70,9 @@ fn attached(
     name: &str,
 ) -> Result<u8, Failure> {
     let process = socket.process();
+    if agent_answers(process) {
+        return Err(Failure::new(FAILED, at_work(args.pid, name)));
+    }
     let place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
     let signals = stopping_signals()?;
@@ -78,6 +81,10 @@ fn attached(
         let said = place.log();
         place.clear();
         let pid = args.pid;
+        let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
+        if is_refused && said.is_empty() && is_in(process) {
+            return Err(Failure::new(FAILED, at_work(pid, name)));
+        }
         let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
         let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
         return Err(Failure::new(FAILED, message));
@@ -135,6 +142,22 @@ fn started(process: &Process) -> Result<Socket, Unreachable> {
 fn unreachable(pid: u32, error: &Unreachable) -> Failure {
     let (why, remedy) = (error.reason(), error.remedy());
     Failure::new(FAILED, format!("can't attach to process {pid}: {why}; {remedy}"))
+}
+
+/// Whether an agent is in the process already that can be spoken to.
+fn agent_answers(process: &Process) -> bool {
+    control::socket_of(process)
+        .is_ok_and(|socket| control::ask(process, &socket, &Request::of(Command::Status)).is_ok())
+}
+
+/// Said of a process that has an agent already.
+fn at_work(pid: u32, name: &str) -> String {
+    format!(
+        "can't attach to process {pid} ({name}): an agent is in it already, by its start or \
+         another `corprof attach`; `corprof ctl {pid} status` says what it does, \
+         `corprof ctl {pid} start` has it profile, and where `ctl` does not reach it, \
+         it ends with the process"
+    )
 }
 
 /// What the agent is told.

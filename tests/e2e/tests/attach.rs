@@ -223,6 +223,12 @@ fn an_agent_does_what_it_is_told() -> Result<()> {
         until(|| ctl(&["status"]).is_ok_and(|said| said.code == Some(0)))?;
         let said = ctl(&["status"])?.good()?;
         ensure!(said.contains("running") && said.contains("10ms"), "{said}");
+        // Another is not let in, and whoever wants it is told what there is.
+        let said = corprof(&["attach", &pid, "--for", "1s"])?;
+        let why = "an agent is in it already";
+        let next = format!("corprof ctl {pid} start");
+        ensure!(said.code == Some(1) && said.text.contains(why), "{}", said.text);
+        ensure!(said.text.contains(&next), "{}", said.text);
         // What it says is what it does, also if it runs already.
         let said = ctl(&["start", "--cpu-interval", "5ms"])?.good()?;
         ensure!(said.contains("running") && said.contains("5ms"), "{said}");
