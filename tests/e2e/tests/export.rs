@@ -219,12 +219,15 @@ fn a_folder_that_is_gone_changes_nothing() -> Result<()> {
         .set("CORPROF_OUTPUT_DIR", out)
         .set("CORPROF_SPOOL_DIR", relative_spool)
         .args(["--lost", &lost.to_string_lossy()]);
-    let run = session.run_watched(|_| {
-        if waiting(&spool) > 1 {
+    let mut is_lost = false;
+    let run = session.run_watched(|pid| {
+        let now = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        is_lost |= now.to_string_lossy().ends_with("(deleted)");
+        if is_lost && waiting(&spool) > 1 {
             intake.be(Manners::Good);
         }
     })?;
-    ensure!(!lost.exists(), "its folder is still there");
+    ensure!(is_lost, "its folder is still there");
     flush(&spool, &intake)?;
     ensure!(arrived(&intake)? == all(&run), "not all periods arrived");
     ensure!(waiting(&spool) == 0, "something still waits");
