@@ -6,7 +6,9 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use inferno::flamegraph::{self, Options};
+use opentelemetry_proto::tonic::profiles::v1development::ProfilesData;
 use profile::{Profile, Values, read};
+use prost::Message as _;
 use serde_json::Value as Json;
 use support::made::made;
 use support::{Dir, profile_bytes};
@@ -220,12 +222,43 @@ fn pprof_has_all_that_the_files_have() {
 }
 
 #[test]
+fn opentelemetrys_definitions_read_what_the_files_have() {
+    let (dir, profile) = two_files();
+    let bytes = converted(&dir, &["--to", "otlp"]);
+    assert_eq!(bytes, converted(&dir, &["--to", "otlp"]), "the same again");
+    let data = ProfilesData::decode(bytes.as_slice()).unwrap();
+    let tables = data.dictionary.unwrap();
+    let text = |at: i32| tables.string_table[at as usize].as_str();
+    let name = |at: &i32| {
+        let location = &tables.location_table[*at as usize];
+        text(tables.function_table[location.lines[0].function_index as usize].name_strindex)
+    };
+    let profiles = &data.resource_profiles[0].scope_profiles[0].profiles;
+    for (kind, value) in VALUES {
+        let mut sum = Sum::default();
+        let is_it = |p: &&_| text(kind_of(p)) == kind;
+        for sample in &profiles.iter().find(is_it).unwrap().samples {
+            let stack = &tables.stack_table[sample.stack_index as usize];
+            sum.add(stack.location_indices.iter().rev().map(name), sample.values[0] as u64);
+        }
+        assert_eq!(sum.0, totals(&profile, value), "{kind}");
+    }
+}
+
+/// Where the name of a profile's type of value is.
+fn kind_of(profile: &opentelemetry_proto::tonic::profiles::v1development::Profile) -> i32 {
+    profile.sample_type.as_ref().unwrap().type_strindex
+}
+
+#[test]
 fn what_is_not_possible_is_told() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &profile_bytes(1, 0));
     let run = |arguments: &[&str]| dir.run(&[&["convert", "a.pb.gz"], arguments].concat());
     run(&["--to", "svg", "-o", "x"]).check(2, &["speedscope"]);
-    run(&["--to", "pprof", "-o", "x", "--value", "cpu"]).check(2, &["hold all values"]);
+    for all in ["pprof", "otlp"] {
+        run(&["--to", all, "-o", "x", "--value", "cpu"]).check(2, &["hold all values"]);
+    }
     run(&["--to", "collapsed", "-o", "x", "--value", "gc"]).check(1, &["have no gc time"]);
     run(&["--to", "collapsed", "-o", "no/x"]).check(1, &["no/x: can't be written"]);
     assert!(!dir.path("x").exists());

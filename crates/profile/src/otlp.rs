@@ -1,6 +1,6 @@
 //! Writing a profile as OpenTelemetry's, `v1development`: the message
-//! `ExportProfilesServiceRequest` as of opentelemetry-proto 1.9 (a dictionary beside the resources,
-//! one type of value a profile).
+//! `ExportProfilesServiceRequest` as of opentelemetry-proto 1.9 and 1.10 (a dictionary beside the
+//! resources, one type of value a profile; of 1.10 no references in resources).
 //!
 //! There is a profile for each type of value. Samples have their thread (`thread.id`,
 //! `thread.name`), what it was doing (`corprof.thread.state`), the endpoint
@@ -98,7 +98,7 @@ const VALUE_TYPES: [ValueType; 4] = [
 pub struct Sender<'a> {
     /// The attributes of the process.
     pub resource: &'a [(String, String)],
-    /// The process's number.
+    /// The process's number; 0 if it is not known, or there are several.
     pub pid: u64,
     /// The profiler's version.
     pub version: &'a str,
@@ -254,7 +254,9 @@ impl<'a> Encoder<'a> {
         for (key, value) in sender.resource {
             add(key, &text_value(value.as_bytes()));
         }
-        add(PROCESS_ID, &number_value(sender.pid));
+        if sender.pid != 0 {
+            add(PROCESS_ID, &number_value(sender.pid));
+        }
         let mut scope = Message::default();
         scope.nested(field::SCOPE_NAME, b"corprof");
         scope.nested(field::SCOPE_VERSION, sender.version.as_bytes());

@@ -1,5 +1,6 @@
 using System;
 using System.Diagnostics;
+using System.IO;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Threading;
@@ -9,7 +10,8 @@ namespace Corprof.TestApps;
 /// <summary>
 /// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
 /// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
-/// of the thread's CPU time, by its clock, first A and then B.
+/// of the thread's CPU time, by its clock, first A and then B. With --lost FOLDER it works in that
+/// folder, and removes it.
 /// </summary>
 /// <remarks>
 /// Slices of one length would be in step with the kernel's tick on some machines, and a
@@ -43,6 +45,13 @@ static unsafe class Split
         var seconds = arguments.Double("seconds", 5);
         var truth = new Truth();
         var inStep = arguments.Has("in-step");
+        if (arguments.Has("lost"))
+        {
+            var folder = arguments.Text("lost");
+            Directory.CreateDirectory(folder);
+            Directory.SetCurrentDirectory(folder);
+            Directory.Delete(folder);
+        }
         var worker = new Thread(() => Live(share, seconds, inStep, truth)) { Name = "splitter" };
         worker.Start();
         worker.Join();

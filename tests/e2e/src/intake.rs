@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+/// Longer ones are not taken, in bytes.
+const BODY_MAX: usize = 64 << 20;
+
 /// How it behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manners {
@@ -271,6 +274,43 @@ fn answer(stream: &mut impl Write, manners: &Manners) -> io::Result<()> {
     stream.flush()
 }
 
+fn read_length(stream: &mut impl Read, length: &str) -> Result<Vec<u8>> {
+    let length: usize = length.parse().context("the length")?;
+    ensure!(length < BODY_MAX, "{length} bytes");
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).context("the body ends early")?;
+    Ok(body)
+}
+
+/// Ours never sends chunks; the official exporter does.
+fn read_chunks(stream: &mut impl Read) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let size = usize::from_str_radix(&read_line(stream)?, 16).context("a chunk's size")?;
+        ensure!(size < BODY_MAX - body.len(), "more than {BODY_MAX} bytes");
+        let begin = body.len();
+        body.resize(begin + size, 0);
+        stream.read_exact(&mut body[begin..]).context("a chunk ends early")?;
+        ensure!(read_line(stream)?.is_empty(), "no line after a chunk");
+        if size == 0 {
+            return Ok(body);
+        }
+    }
+}
+
+/// A line without its end.
+fn read_line(stream: &mut impl Read) -> Result<String> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\r\n") {
+        stream.read_exact(&mut byte).context("a line ends early")?;
+        line.push(byte[0]);
+        ensure!(line.len() < 1024, "a line without end");
+    }
+    line.truncate(line.len() - 2);
+    String::from_utf8(line).context("a line is no text")
+}
+
 /// Reads a request, and finds what is wrong with it.
 fn read_request(stream: &mut impl Read) -> Result<Received> {
     let mut head = Vec::new();
@@ -292,13 +332,15 @@ fn read_request(stream: &mut impl Read) -> Result<Received> {
         let is_new = headers.insert(name.to_ascii_lowercase(), value.to_owned()).is_none();
         ensure!(is_new, "{name} is there twice");
     }
-    for name in ["host", "user-agent", "content-type", "content-length"] {
+    for name in ["host", "user-agent", "content-type"] {
         ensure!(headers.contains_key(name), "no {name}");
     }
-    ensure!(!headers.contains_key("transfer-encoding"), "a length and chunks");
-    let length: usize = headers["content-length"].parse().context("the length")?;
-    ensure!(length > 0 && length < 64 << 20, "{length} bytes");
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).context("the body ends early")?;
+    let chunks = headers.get("transfer-encoding").map(String::as_str);
+    let body = match (headers.get("content-length"), chunks) {
+        (Some(length), None) => read_length(stream, length)?,
+        (None, Some("chunked")) => read_chunks(stream)?,
+        other => anyhow::bail!("either a length or chunks, and not {other:?}"),
+    };
+    ensure!(!body.is_empty(), "no body");
     Ok(Received { path: path.to_owned(), headers, body, taken: false })
 }

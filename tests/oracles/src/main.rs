@@ -1,4 +1,5 @@
-//! Sends a profile as Datadog's own exporter does: `oracles URL PPROF START_NS END_NS`.
+//! Sends a profile as Datadog's own exporter does: `oracles URL PPROF START_NS END_NS
+//! [ENDPOINT COUNT]...`.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, SystemTime};
@@ -10,8 +11,8 @@ use libdd_profiling::internal::EncodedProfile;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [url, file, start_ns, end_ns] = &words[..] else {
-        anyhow::bail!("usage: oracles URL PPROF START_NS END_NS")
+    let [url, file, start_ns, end_ns, endpoints @ ..] = &words[..] else {
+        anyhow::bail!("usage: oracles URL PPROF START_NS END_NS [ENDPOINT COUNT]...")
     };
     let time = |ns: &str| anyhow::Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns.parse()?));
     let mut profile = EncodedProfile {
@@ -20,7 +21,9 @@ fn main() -> Result<()> {
         buffer: std::fs::read(file).context("the profile")?,
         endpoints_stats: Default::default(),
     };
-    profile.endpoints_stats.add_endpoint_count("GET /orders/{id}".to_owned(), 2);
+    for pair in endpoints.chunks_exact(2) {
+        profile.endpoints_stats.add_endpoint_count(pair[0].clone(), pair[1].parse()?);
+    }
     let tags = vec![Tag::new("service", "shop")?, Tag::new("language", "dotnet")?];
     let endpoint = config::agent(url.parse()?)?;
     let mut exporter = ProfileExporter::new("corprof", "0.1.0", "dotnet", Some(tags), endpoint)?;

@@ -20,7 +20,8 @@ Examples:
   corprof convert corprof-out/MyApp-20261129-101500 --to speedscope -o MyApp.speedscope.json
   corprof convert profiles/ --to firefox --value wall -o MyApp.json
   corprof convert profiles/ --to collapsed -o - | flamegraph.pl > MyApp.svg
-  corprof convert a.pb.gz b.pb.gz --to pprof --endpoint 'GET /orders/*' -o orders.pb.gz";
+  corprof convert a.pb.gz b.pb.gz --to pprof --endpoint 'GET /orders/*' -o orders.pb.gz
+  corprof convert profiles/ --to otlp -o MyApp.otlp";
 
 /// `corprof convert`.
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@
 
 mod collapsed;
 mod firefox;
+mod otlp;
 mod pprof;
 mod speedscope;
 mod threads;
@@ -27,6 +28,8 @@ pub enum Format {
     Collapsed,
     /// pprof, gzipped: all files as one, or the part that the filters leave
     Pprof,
+    /// OpenTelemetry's profiles (v1development), as protobuf
+    Otlp,
 }
 
 impl Format {
@@ -34,7 +37,7 @@ impl Format {
     fn has_all_values(self) -> bool {
         match self {
             Self::Speedscope | Self::Firefox | Self::Collapsed => false,
-            Self::Pprof => true,
+            Self::Pprof | Self::Otlp => true,
         }
     }
 
@@ -46,6 +49,7 @@ impl Format {
             Self::Firefox => firefox::bytes(loaded, one)?,
             Self::Collapsed => collapsed::bytes(profile, one),
             Self::Pprof => pprof::bytes(profile)?,
+            Self::Otlp => otlp::bytes(loaded),
         })
     }
 }
