@@ -32,10 +32,11 @@ impl Clocks {
         best.0
     }
 
-    /// The clocks, and how much the process used meanwhile.
+    /// The clocks, and how much the process used meanwhile: from before the list of threads is
+    /// read, since of one that begins afterwards nothing is known, and all is in the process's.
     fn read() -> (Self, u64) {
-        let ids = thread_ids().unwrap_or_default();
         let before_ns = clock::process_cpu_ns();
+        let ids = thread_ids().unwrap_or_default();
         let clock = |tid: u32| Some((tid, clock::thread_cpu_ns(tid)?));
         let threads = ids.into_iter().filter_map(clock).collect();
         let process_ns = clock::process_cpu_ns();
