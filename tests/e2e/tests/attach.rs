@@ -94,11 +94,11 @@ fn has_socket(pid: u32) -> bool {
 #[test]
 fn an_attached_process_is_profiled_as_truly() -> Result<()> {
     let mut errors = Vec::new();
-    for version in [Net31, Net8, Net9, Net10] {
-        for sampler in ["timer", "scan"] {
-            let checked = splits(version, sampler);
-            errors.extend(checked.err().map(|error| format!("{version}, {sampler}: {error:#}")));
-        }
+    let timers = [Net31, Net8, Net9, Net10].map(|version| (version, "timer"));
+    // What scans does not depend on the version.
+    for (version, sampler) in timers.into_iter().chain([(Net9, "scan")]) {
+        let checked = splits(version, sampler);
+        errors.extend(checked.err().map(|error| format!("{version}, {sampler}: {error:#}")));
     }
     ensure!(errors.is_empty(), "{}", errors.join("\n\n"));
     Ok(())

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use e2e::{Checks, Form, Run, Session, on_both};
 use model::Loss;
-use rig::{Net8, Net9};
+use rig::{Net8, Net9, Net10, RuntimeVersion};
 
 /// What the system calls of a run of `eintr` came to.
 struct Calls {
@@ -95,7 +95,9 @@ fn short_threads_are_accounted_for() -> Result<()> {
 fn everything_at_once() -> Result<()> {
     let library = e2e::library("chaos")?;
     let form = Form::asked()?;
-    form.on_versions(|version| {
+    // A minute of it for each version is for the long form.
+    let versions: &[RuntimeVersion] = if form.is_long() { &[Net8, Net9, Net10] } else { &[Net9] };
+    form.on(versions, |version| {
         let Some(session) = Session::new("stress", "stress", version)? else { return Ok(()) };
         let seconds = form.seconds(60);
         let mut sizes = Sizes::default();
@@ -198,8 +200,9 @@ fn signals_within_the_runtimes_own() -> Result<()> {
         let samples = run.view.of(|row| row.thread == "faults").count;
         checks.that(samples > 1_000, format!("{samples} samples"));
         checks.that(run.report.losses.get(Loss::NoTimer) == 0, "threads without a timer");
-        // From the runtime's handler, on whichever stack, to the code that faulted.
-        checks.roots(0.995);
+        // From the runtime's handler, on whichever stack, to the code that faulted. On .NET 8 one in
+        // two hundred ends above the method that faulted, and more where processors are contended.
+        checks.roots(0.99);
         checks.done()
     })
 }

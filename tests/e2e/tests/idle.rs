@@ -7,12 +7,14 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::{Checks, Run, Session, built};
+use e2e::{Checks, Form, Run, Session, built};
 use model::limits::{RESTING_A_ROUND_MAX, RESTING_ROUND_NS};
 use profile::SelfReport;
 use rig::{Net8, Net9, RuntimeVersion};
 
-const THREADS: u64 = 2_000;
+/// Threads of the program; the long form, by `E2E_SECONDS`, has more and takes longer.
+const THREADS: u64 = 500;
+const THREADS_LONG: u64 = 2_000;
 /// How far a thread's wall time may be off.
 const FRACTION: f64 = 0.02;
 /// CPU time of the profiler in an idle period, of a processor. It is a tenth of that where nothing
@@ -21,14 +23,17 @@ const OWN_SHARE_MAX: f64 = 0.01;
 
 #[test]
 fn threads_that_wait_are_hardly_looked_at() -> Result<()> {
-    const PERIOD_NS: u64 = 10_000_000_000;
+    let form = Form::asked()?;
+    let (threads, seconds) = if form.is_long() { (THREADS_LONG, 55) } else { (THREADS, 25) };
+    // Five periods.
+    let period_ns = if form.is_long() { 10_000_000_000 } else { 5_000_000_000 };
     let Some(session) = Session::new("idle", "idle", Net8)? else { return Ok(()) };
     let run = session
-        .args(["--threads", &THREADS.to_string(), "--seconds", "55"])
-        .set("CORPROF_UPLOAD_PERIOD", "10s")
+        .args(["--threads", &threads.to_string(), "--seconds", &seconds.to_string()])
+        .set("CORPROF_UPLOAD_PERIOD", format!("{period_ns}ns"))
         .run()?;
     let mut checks = run.checks();
-    every_thread_has_its_time(&run, &mut checks)?;
+    every_thread_has_its_time(&run, threads, &mut checks)?;
     // The quieter one of the last two whole periods: on a busy machine it takes a while until each
     // thread has been seen to rest.
     let whole: Vec<&SelfReport> =
@@ -38,10 +43,10 @@ fn threads_that_wait_are_hardly_looked_at() -> Result<()> {
     let looks = last.iter().map(|report| report.wall_samples).min().unwrap_or(0);
     // Each thread once for the profile, and a few at each round; a thread of the runtime that works
     // now and then is visited more often.
-    let rounds = (PERIOD_NS / RESTING_ROUND_NS + 1) * RESTING_A_ROUND_MAX as u64;
-    checks.between("looks in an idle period", looks, THREADS, THREADS + 2 * rounds);
+    let rounds = (period_ns / RESTING_ROUND_NS + 1) * RESTING_A_ROUND_MAX as u64;
+    checks.between("looks in an idle period", looks, threads, threads + 2 * rounds);
     let own_ns = last.iter().map(|report| report.own_cpu_ns).min().unwrap_or(0);
-    let most_ns = (PERIOD_NS as f64 * OWN_SHARE_MAX) as u64;
+    let most_ns = (period_ns as f64 * OWN_SHARE_MAX) as u64;
     checks.that(own_ns <= most_ns, format!("{own_ns} ns CPU time in an idle period"));
     checks.done()
 }
@@ -49,7 +54,7 @@ fn threads_that_wait_are_hardly_looked_at() -> Result<()> {
 /// A thread waits from its first to its last instruction, in its method. All of its time is there.
 /// With thousands that start at once it takes seconds until each has been looked at twice: of one
 /// that was seen at its start, half of the time until then is charged to that.
-fn every_thread_has_its_time(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
+fn every_thread_has_its_time(run: &Run, count: u64, checks: &mut Checks<'_>) -> Result<()> {
     const PLACE_MIN: f64 = 0.75;
     let mut by_tid: HashMap<u32, (u64, u64)> = HashMap::new();
     for row in &run.view.rows {
@@ -60,7 +65,7 @@ fn every_thread_has_its_time(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
         }
     }
     let threads = run.threads()?;
-    checks.that(threads.len() as u64 == THREADS, format!("{} threads", threads.len()));
+    checks.that(threads.len() as u64 == count, format!("{} threads", threads.len()));
     let (mut wrong, mut lived_ns, mut waited_ns) = (Vec::new(), 0, 0);
     for thread in &threads {
         let wall_ns = thread.number("wall_ns")?;
@@ -92,12 +97,15 @@ fn attached_each_of_them_is_there_from_the_beginning() -> Result<()> {
 fn on_attached(version: RuntimeVersion) -> Result<()> {
     let Some(session) = Session::new("idle-attach", "idle", version)? else { return Ok(()) };
     let folder = session.folder.to_string_lossy().into_owned();
-    let session = session.args(["--threads", &THREADS.to_string(), "--seconds", "40"]);
+    let (threads, seconds) =
+        if Form::asked()?.is_long() { (THREADS_LONG, 40) } else { (THREADS, 25) };
+    let session =
+        session.args(["--threads", &threads.to_string(), "--seconds", &seconds.to_string()]);
     let mut attached = None;
     let mut mappings = None;
     let run = session.without_agent().run_watched(|pid| {
         // All of them are there, and those of the runtime.
-        if attached.is_none() && count(pid, "task").is_ok_and(|count| count >= THREADS) {
+        if attached.is_none() && count(pid, "task").is_ok_and(|count| count >= threads) {
             let before = lines(pid, "maps");
             attached = Some(attach(pid, &folder));
             mappings = Some((before, lines(pid, "maps")));
@@ -124,7 +132,7 @@ fn on_attached(version: RuntimeVersion) -> Result<()> {
     checks.that(short.is_empty(), format!("of {duration_ns} ns, {} have {short:?}", short.len()));
     let (before, after) = mappings.context("not attached")?;
     let (before, after) = (before?, after?);
-    let most = before + 2 * THREADS + 500;
+    let most = before + 2 * threads + 500;
     checks.that(after <= most, format!("{before} mappings before, {after} after"));
     checks.done()
 }
