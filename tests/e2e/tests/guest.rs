@@ -200,8 +200,8 @@ fn signals_within_the_runtimes_own() -> Result<()> {
         let samples = run.view.of(|row| row.thread == "faults").count;
         checks.that(samples > 1_000, format!("{samples} samples"));
         checks.that(run.report.losses.get(Loss::NoTimer) == 0, "threads without a timer");
-        // From the runtime's handler, on whichever stack, to the code that faulted. On .NET 8 one in
-        // two hundred ends above the method that faulted, and more where processors are contended.
+        // From the runtime's handler, on whichever stack, to the code that faulted. On .NET 8 one
+        // in two hundred ends above the method that faulted, and more on a busy machine.
         checks.roots(0.99);
         checks.done()
     })
