@@ -6,8 +6,8 @@ use clr::SuspendReason;
 use sys::clock;
 
 /// How long the runtime may take from the word that it unloads a module to the end of the module's
-/// code, in nanoseconds. In 997 unloadings on .NET 8 and 9 it took up to 53 ms; where a hundred
-/// threads want each processor it can take a hundred times that.
+/// code, in nanoseconds. In 997 unloadings on .NET 8 and 9 it took up to 53 ms; where fifty
+/// threads wanted each processor, up to 974 ms.
 const NO_ASKING_NS_MAX: u64 = 10_000_000_000;
 
 /// Whether the runtime may be asked what lies at an address.

@@ -40,8 +40,8 @@ pub const WALL_DISTANCE_NS_MAX: u64 = 10_000_000_000;
 /// A blocked thread that is not to be visited sooner than that, in nanoseconds, rests: it is looked
 /// at in a round, with others. It has been blocked for 64 times as long.
 pub const RESTING_DISTANCE_NS_MIN: u64 = 100_000_000;
-/// Between two rounds of looks at threads that rest, in nanoseconds: each waking of the profiler
-/// costs as much as looking at ten of them.
+/// Between two rounds of looks at threads that rest, in nanoseconds: at rest most of the profiler's
+/// cost is waking up.
 pub const RESTING_ROUND_NS: u64 = 500_000_000;
 /// Such threads that are looked at in one round: two microseconds each, since nothing of them is in
 /// the processor's caches, and an eighth of a thousandth of a processor however many there are. Of

@@ -1,5 +1,5 @@
 //! What was found of addresses before: most stacks of a program are of the same few thousand return
-//! addresses, and a look here costs a tenth of two binary searches.
+//! addresses, and a frame that is known here costs half (docs/performance.md).
 //!
 //! A cache belongs to one pair of tables and is thrown away with them, so that it never is out of
 //! date. Handlers on all threads read and write it at a time: an entry is one atomic number, which
@@ -7,8 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Entries of a cache: 32 KiB; a web service's stacks have some 2,000 different
-/// return addresses.
+/// Entries of a cache: 32 KiB, which is made anew with each pair of tables.
 pub const ENTRIES: usize = 4096;
 /// Bits of an entry that say what was found; the others are the address.
 const FOUND_BITS: u32 = 16;
