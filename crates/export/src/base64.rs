@@ -1,4 +1,4 @@
-//! Base64, as basic authentication wants it.
+//! Base64, as basic authentication wants it, and pages with data in them.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -33,6 +33,7 @@ mod tls;
 mod verdict;
 
 pub use address::{Address, BadAddress, Scheme};
+pub use base64::encode as base64;
 pub use client::Client;
 pub use core::{Core, Job, Say};
 pub use deadline::Cut;

@@ -30,47 +30,14 @@ pub fn flamegraph(args: &FlamegraphArgs) -> Result<u8, Failure> {
 fn page(loaded: &Loaded, value: Value) -> anyhow::Result<String> {
     let mut deflated = ZlibEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&pack::bytes(loaded, value)?)?;
-    let profile = base64(&deflated.finish()?);
+    let profile = export::base64(&deflated.finish()?);
     let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
     Ok([before, &profile, after].concat())
-}
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// The bytes as text that a page can hold.
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let number = bits >> (18 - 6 * digit) & 63;
-            let letter = DIGITS.get(number as usize).copied().unwrap_or(b'=');
-            text.push(if digit > group.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_as_the_standard_has_it() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64(&[0xff, 0xef, 0xbe]), "/+++");
-    }
 
     #[test]
     fn the_page_has_one_place_for_a_profile_and_asks_nobody_for_anything() {
