@@ -1,7 +1,5 @@
 //! `cargo xtask loom`: the concurrent parts of `signal` under loom, in a build of their own.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
@@ -11,7 +9,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "loom takes no arguments");
     let target = workspace::root().join("target").join("loom");
     // Only loom's own tests: the atomics of all others would be loom's too, outside of a model.
-    let status = Command::new(workspace::cargo())
+    let status = rig::cargo()
         .args(["test", "--release", "--package", "signal", "--test", "loom"])
         .arg("--target-dir")
         .arg(target)

@@ -8,6 +8,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{managed, workspace};
 
+/// What builds both. Always both: a package built alone has other features of what they share, so
+/// it would be built anew each time the one follows the other, and what is checked would not be
+/// what is shipped.
+pub const BUILD: [&str; 6] = ["build", "--release", "--package", "agent", "--package", "cli"];
+
 /// The built files.
 #[derive(Clone, Debug)]
 pub struct Product {
@@ -46,7 +51,7 @@ impl Product {
 /// # Errors
 /// If something does not build.
 pub fn build(target: &Path) -> Result<Product> {
-    cargo(&["build", "--release", "--package", "agent", "--package", "cli"])?;
+    cargo(&BUILD)?;
     let folder = target.join("release");
     let spans = managed::build(&folder)?;
     let (agent, corprof) = (folder.join("libcorprof.so"), folder.join("corprof"));
@@ -62,7 +67,7 @@ pub fn build(target: &Path) -> Result<Product> {
 /// # Errors
 /// If it fails; it has said why.
 pub fn cargo(arguments: &[&str]) -> Result<()> {
-    let status = Command::new(workspace::cargo())
+    let status = rig::cargo()
         .args(arguments)
         .current_dir(workspace::root())
         .status()

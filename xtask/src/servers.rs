@@ -57,7 +57,7 @@ fn go() -> Result<PathBuf> {
 fn datadog_exporter(folder: &Path) -> Result<()> {
     let target = folder.join("oracles");
     let manifest = workspace::root().join("tests/oracles/Cargo.toml");
-    let status = Command::new(workspace::cargo())
+    let status = rig::cargo()
         .args(["build", "--locked", "--manifest-path"])
         .arg(manifest)
         .arg("--target-dir")

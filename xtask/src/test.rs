@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that has to hold, in one command, with one summary.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -9,16 +9,9 @@ use rig::Rig;
 
 use crate::product::{self, cargo};
 use crate::{closure, setup, ui, workspace};
+use counts::Counts;
 
-/// What the tests came to.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-    /// Names of those that failed.
-    failures: Vec<String>,
-}
+mod counts;
 
 /// A step that has been taken, or has failed.
 struct Taken {
@@ -30,7 +23,7 @@ struct Taken {
 /// A step: what it is called and what it does.
 type Step = (&'static str, fn(&mut Counts) -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("set up runtimes, compilers and test programs", set_up),
     ("cargo fmt --check", |_| cargo(&["fmt", "--all", "--check"])),
     ("cargo clippy", |_| {
@@ -42,8 +35,12 @@ const STEPS: [Step; 7] = [
         Ok(())
     }),
     ("signal-closure of the built agent", |_| closure::run(&[])),
+    ("build the tests", |_| cargo(&["test", "--workspace", "--no-run"])),
     ("cargo test", tests),
 ];
+
+/// How many test programs are told with their times.
+const SLOWEST: usize = 12;
 
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -81,14 +78,18 @@ fn set_up(_: &mut Counts) -> Result<()> {
 
 /// All tests of the workspace; those of one program that fail don't keep the others from running.
 fn tests(counts: &mut Counts) -> Result<()> {
-    let mut child = Command::new(workspace::cargo())
+    // One pipe for both: cargo says on the one which program runs, and that speaks on the other.
+    let (output, input) = std::io::pipe().context("no pipe")?;
+    let mut command = rig::cargo();
+    command
         .args(["test", "--workspace", "--no-fail-fast"])
         .current_dir(workspace::root())
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cargo could not be started")?;
-    let output = child.stdout.take().context("no output of cargo")?;
+        .stdout(input.try_clone().context("no pipe")?)
+        .stderr(input);
+    let mut child = command.spawn().context("cargo could not be started")?;
+    // With the command go its ends of the pipe, so that the output ends when the tests do.
+    drop(command);
     for line in BufReader::new(output).lines() {
         let line = line?;
         println!("{line}");
@@ -98,29 +99,6 @@ fn tests(counts: &mut Counts) -> Result<()> {
     // Also when a test program crashed, which prints no result.
     ensure!(status.success(), "cargo test failed ({status})");
     Ok(())
-}
-
-impl Counts {
-    /// Takes in a line of a test program's output.
-    fn add(&mut self, line: &str) {
-        if let Some(name) = line.strip_prefix("test ").and_then(|l| l.strip_suffix(" ... FAILED")) {
-            self.failures.push(name.to_owned());
-            return;
-        }
-        let Some(result) = line.strip_prefix("test result: ") else { return };
-        // `ok. 5 passed; 0 failed; 1 ignored; …`
-        let numbers = result.split(". ").nth(1).unwrap_or_default();
-        for part in numbers.split("; ") {
-            let mut words = part.split(' ');
-            let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-            match words.next() {
-                Some("passed") => self.passed += number,
-                Some("failed") => self.failed += number,
-                Some("ignored") => self.ignored += number,
-                _ => {}
-            }
-        }
-    }
 }
 
 /// The steps, what failed, what was skipped; the totals last.
@@ -137,9 +115,11 @@ fn summary(taken: &[Taken], counts: &Counts, skipped: &[String], time: Duration)
         lines.push(format!("{:<6} {:>7}    {title}", "not run", ""));
     }
     lines.push(format!("{:<6} {:>7.1} s  altogether", "", time.as_secs_f64()));
-    if !counts.failures.is_empty() {
-        lines.push(String::new());
-        lines.extend(counts.failures.iter().map(|name| format!("FAILED test {name}")));
+    let slowest = counts.slowest().into_iter().take(SLOWEST);
+    lines.extend(slowest.map(|(name, s)| format!("{:<6} {s:>7.1} s    {name}", "")));
+    for failure in &counts.failures {
+        lines.extend([String::new(), format!("FAILED test {}", failure.name)]);
+        lines.extend(failure.output.iter().map(|line| format!("  {line}")));
     }
     let skips = skipped.len() as u64 + counts.ignored;
     if skips > 0 {
@@ -162,38 +142,18 @@ fn summary(taken: &[Taken], counts: &Counts, skipped: &[String], time: Duration)
 
 #[cfg(test)]
 mod tests {
+    use super::counts::tests::OUTPUT;
     use super::*;
-
-    fn counted(text: &str) -> Counts {
-        let mut counts = Counts::default();
-        text.lines().for_each(|line| counts.add(line));
-        counts
-    }
-
-    const OUTPUT: &str = "\
-running 3 tests
-test a::one ... ok
-test two ... FAILED
-test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
-test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 1.00s
-";
-
-    #[test]
-    fn results_of_all_test_programs_add_up() {
-        let counts = counted(OUTPUT);
-        assert_eq!((counts.passed, counts.failed, counts.ignored), (7, 1, 1));
-        assert_eq!(counts.failures, ["two"]);
-        assert_eq!(counted("test result: nonsense"), Counts::default());
-    }
 
     #[test]
     fn the_summary_ends_with_the_totals_and_is_loud_about_skips() {
         let step = |error| Taken { title: "cargo test", time: Duration::from_secs(3), error };
         let skipped = ["SKIPPED web on .NET 9.0".to_owned()];
-        let text = summary(&[step(None)], &counted(OUTPUT), &skipped, Duration::from_secs(4));
+        let text = summary(&[step(None)], &Counts::of(OUTPUT), &skipped, Duration::from_secs(4));
         assert!(text.ends_with("\n7 passed, 1 failed, 2 skipped\n"), "{text}");
         assert!(text.contains("!! 2 SKIPPED") && text.contains("!! SKIPPED web"), "{text}");
-        assert!(text.contains("FAILED test two"), "{text}");
+        assert!(text.contains("FAILED test two\n  Error: not so\n"), "{text}");
+        assert!(text.contains("12.5 s    wall\n"), "{text}");
 
         let failed = step(Some(anyhow::anyhow!("it broke")));
         let text = summary(&[failed], &Counts::default(), &[], Duration::from_secs(4));

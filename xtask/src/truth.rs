@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -122,7 +122,7 @@ pub fn of_output(output: &str) -> Said {
 
 /// Runs the tests with these arguments and variables; what they print goes on to standard error.
 pub fn measure(arguments: &[&str], variables: &[(&str, String)]) -> Result<(Said, bool)> {
-    let mut child = Command::new(workspace::cargo())
+    let mut child = rig::cargo()
         .args(["test", "--package", "e2e"])
         .args(arguments)
         .envs(variables.iter().map(|(name, value)| (name, value)))

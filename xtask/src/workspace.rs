@@ -1,17 +1,10 @@
 //! Where the repository is, and what cargo says of it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-
-/// The cargo that runs this.
-pub fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
 
 /// The repository's root.
 pub fn root() -> &'static Path {
@@ -102,7 +95,7 @@ impl Metadata {
 
 /// Asks cargo.
 pub fn metadata() -> Result<Metadata> {
-    let output = Command::new(cargo())
+    let output = rig::cargo()
         .args(["metadata", "--format-version=1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(root())

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -56,8 +55,7 @@ pub fn oracle() -> Result<PathBuf> {
 }
 
 fn cargo(what: &[&str]) -> Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = rig::cargo()
         .args(["build", "--release", "--quiet"])
         .args(what)
         .current_dir(workspace())

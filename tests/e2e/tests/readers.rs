@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{Checks, Run, Session, built};
+use profile::Values;
 use rig::Net9;
 use serde_json::Value;
 
@@ -107,8 +108,22 @@ fn the_command_line_says_what_the_files_say() -> Result<()> {
     checks.that(rows.len() == 20, format!("{} rows", rows.len()));
     for row in rows {
         let name = row["name"].as_str().context("a row without a name")?;
-        let own = run.view.of(|row| row.frames.first().is_some_and(|frame| frame == name));
-        let all = run.view.of(|row| row.frames.iter().any(|frame| frame == name));
+        let module = row["module"].as_str().context("a row without a module")?;
+        // Two modules may have functions of one name, such as the kernel's page and the C library.
+        let module = if module == "[no module]" { "" } else { module };
+        let is_it = |(frame, file): (&String, &String)| frame == name && file == module;
+        let mut own = Values::default();
+        let mut all = Values::default();
+        for row in &run.view.rows {
+            let mut frames = row.frames.iter().zip(&row.modules);
+            let is_leaf = frames.next().is_some_and(is_it);
+            if is_leaf {
+                own.add(row.values);
+            }
+            if is_leaf || frames.any(is_it) {
+                all.add(row.values);
+            }
+        }
         for (values, told) in [(own, told(&row["self"])), (all, told(&row["total"]))] {
             let same = told == [values.count, values.cpu_ns, values.wall_ns];
             checks.that(same, format!("{name}: {values:?} and told {told:?}"));

@@ -22,6 +22,7 @@ mod rig;
 
 mod app;
 mod browser;
+mod cargo;
 mod compile;
 mod managed;
 mod outcome;
@@ -45,6 +46,7 @@ mod user_dotnet;
 
 pub use app::{APPS, App};
 pub use browser::Browser;
+pub use cargo::cargo;
 pub use compile::{CompileOptions, Compiler, OutputKind};
 pub use managed::Managed;
 pub use outcome::{Outcome, Overdue, run, run_watched};

@@ -10,11 +10,10 @@ mod scan;
 mod tests;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::{product, workspace};
 use image::Image;
 pub use rules::HANDLERS;
 use rules::POLICY;
@@ -47,13 +46,6 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the library as it is shipped.
 fn build() -> Result<PathBuf> {
-    let status = Command::new(workspace::cargo())
-        .args(["build", "--release", "--package", "agent"])
-        .current_dir(workspace::root())
-        .status()
-        .context("cargo build")?;
-    if !status.success() {
-        bail!("the library does not build: {status}");
-    }
+    product::cargo(&product::BUILD)?;
     Ok(workspace::metadata()?.target_directory.join("release").join(LIBRARY))
 }
