@@ -1,13 +1,13 @@
 //! The agent's ear: a thread that waits for requests of `corprof ctl`, and leaves the process when
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use config::control::{Answer, Command, Request, answer_to_text, socket_name, socket_name_parts};
+use config::control::{
+    Answer, Command, Request, answer_to_text, socket_name, socket_name_parts, temporary_folder,
+};
 use config::duration_to_text;
 use engine::Log;
 use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, read_text, write_text};
@@ -119,7 +119,7 @@ pub fn leave_soon(session: &'static Session, log: &Log) {
 fn bind() -> Result<ControlSocket, Deaf> {
     let pid = std::process::id();
     let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
-    let folder = temporary_folder(std::env::var_os("TMPDIR"));
+    let folder = temporary_folder(std::env::var_os("TMPDIR").as_deref());
     // Absolute, to be found again when the program has changed its folder.
     let path = folder.join(socket_name(pid, start_ticks));
     let path = std::path::absolute(&path).unwrap_or(path);
@@ -128,12 +128,6 @@ fn bind() -> Result<ControlSocket, Deaf> {
         let reason = format!("`corprof ctl` can't reach this process: no socket {path}: {error}");
         Deaf { reason, is_taken: error.kind() == ErrorKind::AddrInUse }
     })
-}
-
-/// The folder that `TMPDIR` names, as the runtime reads it: empty is as good as unset, and a
-/// relative one is below the program's folder of the moment.
-fn temporary_folder(named: Option<OsString>) -> PathBuf {
-    named.filter(|named| !named.is_empty()).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// Does what is asked for until the profiler has left, or is to: then the answer is true.
@@ -238,19 +232,5 @@ fn status(session: &Session) -> Vec<(String, String)> {
 fn leave(session: &'static Session) {
     if let (Err(why), Some(log)) = (session.leave(), session.log()) {
         log.error(&format!("the profiler can't leave: {why}"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_temporary_folder_is_the_runtimes() {
-        for (named, folder) in
-            [(None, "/tmp"), (Some(""), "/tmp"), (Some("/var/tmp"), "/var/tmp"), (Some("a"), "a")]
-        {
-            assert_eq!(temporary_folder(named.map(OsString::from)), PathBuf::from(folder));
-        }
     }
 }

@@ -226,7 +226,8 @@ impl Place {
             return Ok(Self { theirs, ours, agent: agent.to_owned(), is_staging: false });
         }
         let name = format!("corprof-attach-{}", std::process::id());
-        let theirs = control::their_folder(process).join(name);
+        let environment = process.environment().unwrap_or_default();
+        let theirs = process.temporary_folder(&environment).join(name);
         let ours = process.outside(&theirs);
         let mut place = Self { theirs, ours, agent: agent.to_owned(), is_staging: true };
         place.stage(user, !sees_ours).inspect_err(|_| place.clear())?;

@@ -76,7 +76,8 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
     let Ok((start_ticks, _)) = process.started() else {
         bail!("there is no process {pid}; `corprof ps` lists those that can be profiled");
     };
-    let place = folder_of(process);
+    let folder = process.temporary_folder(&process.environment().unwrap_or_default());
+    let place = process.outside(&folder);
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(pid);
     let path = place.join(socket_name(own_pid, start_ticks));
     match fs::metadata(&path) {
@@ -90,24 +91,6 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
             path.display()
         ),
     }
-}
-
-/// The temporary folder of a process, as we see it.
-pub fn folder_of(process: &Process) -> PathBuf {
-    process.outside(&their_folder(process))
-}
-
-/// The temporary folder of a process, as it sees it.
-pub fn their_folder(process: &Process) -> PathBuf {
-    let variables = process.environment().unwrap_or_default();
-    let named = variables.into_iter().find(|(name, value)| name == "TMPDIR" && !value.is_empty());
-    let named = named.map_or_else(|| PathBuf::from("/tmp"), |(_, value)| PathBuf::from(value));
-    if named.is_absolute() {
-        return named;
-    }
-    // As the runtime takes it: below the folder that the program is in.
-    let folder = fs::read_link(format!("/proc/{}/cwd", process.pid()));
-    folder.map_or_else(|_| named.clone(), |folder| folder.join(&named))
 }
 
 /// Asks the agent of a process.

@@ -4,11 +4,21 @@
 //! A request is a line with the command, and then a line `NAME=VALUE` for each setting. An answer
 //! is `ok` and lines of the same kind, or `error: ` and why.
 
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{duration_from_text, duration_to_text};
 
-/// The name of a process's control socket, in its temporary folder (`TMPDIR`, or `/tmp`). The pid
+/// The folder that a process's `TMPDIR` names, as the runtime reads it: empty is as good as unset,
+/// and a relative one is below the process's folder of the moment.
+#[must_use]
+pub fn temporary_folder(named: Option<&OsStr>) -> PathBuf {
+    let named = named.filter(|named| !named.is_empty());
+    named.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
+/// The name of a process's control socket, in its temporary folder ([`temporary_folder`]). The pid
 /// is that of its own namespace; `start_ticks` is when it began, by the kernel's count, so that
 /// what a process of the same pid left behind is not mistaken for it.
 #[must_use]
@@ -149,6 +159,15 @@ mod tests {
 
     fn pair(name: &str, value: &str) -> (String, String) {
         (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn the_temporary_folder_is_the_runtimes() {
+        for (named, folder) in
+            [(None, "/tmp"), (Some(""), "/tmp"), (Some("/var/tmp"), "/var/tmp"), (Some("a"), "a")]
+        {
+            assert_eq!(temporary_folder(named.map(OsStr::new)), PathBuf::from(folder));
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! A process, as `/proc` tells of it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+
+use config::control::temporary_folder;
 
 use crate::status::Status;
 
@@ -123,6 +125,17 @@ impl Process {
             Some((name.to_owned(), value.to_owned()))
         };
         Ok(self.strings("environ")?.into_iter().filter_map(variable).collect())
+    }
+
+    /// The temporary folder of a process with these variables, absolute, as it sees it: there the
+    /// runtime and the agent have their sockets.
+    #[must_use]
+    pub fn temporary_folder(&self, environment: &[(String, String)]) -> PathBuf {
+        let named = environment.iter().find(|(name, _)| name == "TMPDIR");
+        let named = temporary_folder(named.map(|(_, value)| OsStr::new(value)));
+        // As the runtime takes a relative one. The link is absolute for whom it is looked up.
+        let work = fs::read_link(self.file("cwd"));
+        work.map_or_else(|_| named.clone(), |work| work.join(&named))
     }
 
     /// The program and its arguments; none for the kernel's own threads.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use config::control::temporary_folder;
+
 use crate::message::HEADER_BYTES;
 use crate::payload::write_text;
 use crate::{
@@ -22,8 +24,6 @@ const START_RETRY: Duration = Duration::from_millis(50);
 const STARTING: Duration = Duration::from_secs(5);
 /// Clock ticks of `/proc/<pid>/stat` in a second: `USER_HZ`, the same on all Linux systems of ours.
 const TICKS_PER_SECOND: u64 = 100;
-/// Where sockets are if `TMPDIR` says nothing.
-const DEFAULT_FOLDER: &str = "/tmp";
 /// Bytes of an environment that are taken from a runtime; the kernel allows 6 MiB by default.
 const ENVIRONMENT_BYTES_MAX: usize = 32 << 20;
 
@@ -56,7 +56,7 @@ impl Socket {
             return Err(Unreachable::NoProcess);
         }
         let environment = process.environment();
-        let folders = folders(environment.as_deref().ok());
+        let folders = folders(process, environment.as_deref().ok());
         match find(process, &folders) {
             Some(path) => {
                 let endpoint = UnixEndpoint::new(path);
@@ -228,19 +228,15 @@ fn value(variables: &[(String, String)], name: &str) -> Option<String> {
 }
 
 /// Where the process has its socket, as it sees the folder: first what is most likely.
-fn folders(environment: Option<&[(String, String)]>) -> Vec<PathBuf> {
-    let theirs = match environment {
-        Some(variables) => value(variables, "TMPDIR"),
+fn folders(process: &Process, environment: Option<&[(String, String)]>) -> Vec<PathBuf> {
+    let Some(environment) = environment else {
         // We may not look; ours is a good guess.
-        None => std::env::var("TMPDIR").ok(),
+        let ours = std::env::var("TMPDIR").map(|value| ("TMPDIR".to_owned(), value)).ok();
+        let mut guesses = vec![process.temporary_folder(ours.as_slice()), temporary_folder(None)];
+        guesses.dedup();
+        return guesses;
     };
-    let mut folders: Vec<PathBuf> =
-        theirs.filter(|folder| !folder.is_empty()).map(PathBuf::from).into_iter().collect();
-    if environment.is_none() || folders.is_empty() {
-        folders.push(DEFAULT_FOLDER.into());
-    }
-    folders.dedup();
-    folders
+    vec![process.temporary_folder(environment)]
 }
 
 /// The socket of a process in its folders. Others of the same number are leftovers of processes

@@ -76,3 +76,16 @@ fn a_process_that_has_ended_is_gone() {
     assert_eq!(process.started(), Err(Hidden::Gone));
     assert!(matches!(Socket::of(process.pid()), Err(Unreachable::NoProcess)));
 }
+
+#[test]
+fn the_temporary_folder_is_where_the_process_sees_it() {
+    let shell = Shell::start("cd /usr/bin");
+    let folder = |named: &str| {
+        let variable = ("TMPDIR".to_owned(), named.to_owned());
+        shell.process().temporary_folder(&[variable])
+    };
+    assert_eq!(folder("lib/x"), Path::new("/usr/bin/lib/x"), "below its folder of the moment");
+    assert_eq!(folder("/var/tmp"), Path::new("/var/tmp"));
+    assert_eq!(folder(""), Path::new("/tmp"));
+    assert_eq!(shell.process().temporary_folder(&[]), Path::new("/tmp"));
+}

@@ -96,6 +96,7 @@ const PRODUCT: [Allowed; 14] = [
     },
     Allowed {
         name: "diagnostics",
+        own: &["config"],
         own_in_tests: &["testing"],
         outside: &[
             ("nix", "sockets that can be connected to without waiting"),

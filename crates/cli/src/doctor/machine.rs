@@ -47,7 +47,7 @@ pub fn checks(given: Option<&Path>) -> anyhow::Result<Vec<Check>> {
     };
     let output = named(OUTPUT_DIR).unwrap_or_else(|| "corprof-out".into());
     checks.push(folder(Topic::OutputFolder, output, Level::Prevents)?);
-    let temporary = named("TMPDIR").unwrap_or_else(|| "/tmp".into());
+    let temporary = own.temporary_folder(&variables);
     checks.push(folder(Topic::TemporaryFolder, temporary, Level::Note)?);
     let mounts = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     checks.push(system::proc_mount(&mounts, user == 0));

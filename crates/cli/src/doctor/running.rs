@@ -179,15 +179,13 @@ fn folders(target: &Target, status: &Status) -> Vec<Check> {
     };
     let named = |name| target.variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let mut checks = Vec::new();
-    if target.environment.is_err() {
-        return checks;
-    }
+    let Ok(environment) = &target.environment else { return checks };
     // What is attached says itself where it writes to.
     if let Some(output) = named(OUTPUT_DIR) {
         let output = work.join(output);
         checks.push(check(Topic::OutputFolder, output, Level::Prevents));
     }
-    let temporary = named("TMPDIR").unwrap_or_else(|| "/tmp".into());
+    let temporary = process.temporary_folder(environment);
     checks.push(check(Topic::TemporaryFolder, temporary, Level::Degrades));
     checks
 }
