@@ -37,7 +37,7 @@ use sys::proc::{Stat, thread_count, thread_ids, thread_name};
 use sys::stacks::stacks_of;
 use sys::{clock, thread};
 
-use crate::registry::{Native, Registry};
+use crate::registry::{Native, Readings, Registry};
 
 /// Between two looks at the number of threads, in nanoseconds.
 const BEAT_NS: u64 = 100_000_000;
@@ -122,12 +122,12 @@ impl Natives {
         self.next_ns = start_ns.saturating_add(pause_ns);
     }
 
-    /// Charges all CPU time up to now that no sample will carry.
-    pub fn settle(&mut self) {
+    /// Charges all CPU time up to now that no sample will carry; returns the clocks that it read.
+    pub fn settle(&mut self) -> Readings {
         // Nearly all threads are known nearly always, and their list is long if they are many.
         let now_ns = clock::monotonic_ns();
         let lists = now_ns >= self.list_ns || self.is_any_missing();
-        let ids = self.registry.settle(lists);
+        let (ids, readings) = self.registry.settle(lists);
         let own = thread::spawned_ids().unwrap_or_default();
         let is_unknown = |tid: &u32| !self.registry.is_tracked(*tid) && !own.contains(tid);
         if ids.iter().any(is_unknown) {
@@ -135,6 +135,7 @@ impl Natives {
         } else if lists {
             self.list_ns = now_ns.saturating_add(LIST_NS_MAX);
         }
+        readings
     }
 
     fn is_any_missing(&self) -> bool {

@@ -25,10 +25,12 @@ use crate::event::{Event, Inbox};
 
 mod charges;
 mod homes;
+mod readings;
 mod rooms;
 
 use charges::Clocks;
 use homes::Home;
+pub use readings::Readings;
 use rooms::Rooms;
 
 /// The runtime's number for a managed thread.
@@ -542,7 +544,7 @@ impl Registry {
             self.end_at(&mut threads, id, |tid| clocks.get(&tid).copied());
         }
         let ids: Vec<u32> = clocks.into_keys().collect();
-        self.charge_unseen(&mut threads, process_ns, &ids);
+        let _readings = self.charge_unseen(&mut threads, process_ns, &ids);
         Some(process_ns)
     }
 }

@@ -167,12 +167,10 @@ impl Ticker {
         if request == settled {
             return settled;
         }
-        if let Some(natives) = &mut self.natives {
-            natives.settle();
-        }
+        let readings = self.natives.as_mut().map(Natives::settle).unwrap_or_default();
         let _count = self.take_changes();
         if let Some(wall) = &mut self.wall {
-            wall.settle();
+            wall.settle(&readings);
         }
         self.inbox.post(Event::Settled { request });
         self.inbox.hurry();

@@ -40,7 +40,7 @@ use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
 use crate::event::{BlockedStack, Event, Inbox};
 use crate::pauses::{HeldUp, Pauses};
-use crate::registry::Registry;
+use crate::registry::{Readings, Registry};
 use crate::watched::{Shares, Watched};
 
 mod schedule;
@@ -324,11 +324,17 @@ impl<K: Kernel> WallSampler<K> {
         Some((thread, record))
     }
 
-    /// Charges all time up to now.
-    pub fn settle(&mut self) {
+    /// Charges all time up to now, or to when those clocks were read that are known.
+    pub fn settle(&mut self, readings: &Readings) {
         let mut all = std::mem::take(&mut self.threads);
         for (thread, wall) in &mut all {
-            self.visit(*thread, wall);
+            let reading = readings.of(*thread, wall.time_ns);
+            let has_stayed = reading.is_some_and(|reading| {
+                wall.stays(*thread, reading, self.shared, &mut self.kernel, &self.inbox)
+            });
+            if !has_stayed {
+                self.visit(*thread, wall);
+            }
             wall.post_owed(&self.inbox, *thread);
         }
         self.threads = all;
@@ -524,10 +530,26 @@ impl WallThread {
         kernel: &mut K,
         inbox: &Inbox,
     ) -> bool {
-        let Some(since_ns) = self.blocked_since_ns else { return false };
+        if self.blocked_since_ns.is_none() {
+            return false;
+        }
         // The time first: a clock that has not moved by then had not at that time.
         let now_ns = kernel.now_ns();
-        if kernel.cpu_ns(self.tid) != Some(self.cpu_ns) {
+        let Some(cpu_ns) = kernel.cpu_ns(self.tid) else { return false };
+        self.stays(thread, (now_ns, cpu_ns), shared, kernel, inbox)
+    }
+
+    /// The same, given a time and the thread's CPU clock of then or later.
+    fn stays<K: Kernel>(
+        &mut self,
+        thread: ThreadRef,
+        (now_ns, cpu_ns): (u64, u64),
+        shared: &Shared,
+        kernel: &mut K,
+        inbox: &Inbox,
+    ) -> bool {
+        let Some(since_ns) = self.blocked_since_ns else { return false };
+        if cpu_ns != self.cpu_ns {
             return false;
         }
         self.shares(thread, shared, now_ns);

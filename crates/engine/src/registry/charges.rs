@@ -47,20 +47,21 @@ impl Clocks {
 impl Registry {
     /// Charges CPU time that no sample will carry: of threads that give none, and of those that
     /// were over before anybody saw them. Without `lists` all threads are known; else their ids are
-    /// read, and returned.
-    pub fn settle(&self, lists: bool) -> Vec<u32> {
+    /// read, and returned. Returned are also the clocks that were read: where there are many
+    /// threads, that is most of the work.
+    pub fn settle(&self, lists: bool) -> (Vec<u32>, Readings) {
         // In this order, see the balance.
         let process_ns = clock::process_cpu_ns();
         let ids = if lists { thread_ids().unwrap_or_default() } else { Vec::new() };
         let mut threads = self.lock();
         if threads.stopped {
             // Nobody is tracked any more: what the program still does is nobody's.
-            self.charge_unseen(&mut threads, process_ns, &[]);
-            return ids;
+            let readings = self.charge_unseen(&mut threads, process_ns, &[]);
+            return (ids, readings);
         }
         self.charge_lagging(&threads);
-        self.charge_unseen(&mut threads, process_ns, &ids);
-        ids
+        let readings = self.charge_unseen(&mut threads, process_ns, &ids);
+        (ids, readings)
     }
 
     fn charge_lagging(&self, threads: &Threads) {
@@ -78,14 +79,24 @@ impl Registry {
         }
     }
 
-    pub(super) fn charge_unseen(&self, threads: &mut Threads, process_ns: u64, ids: &[u32]) {
-        let Some(mut balance) = threads.balance else { return };
-        let Some(own) = thread::spawned_ids() else { return };
+    pub(super) fn charge_unseen(
+        &self,
+        threads: &mut Threads,
+        process_ns: u64,
+        ids: &[u32],
+    ) -> Readings {
+        let mut readings = Readings::since(clock::monotonic_ns(), threads.entries.len());
+        let Some(mut balance) = threads.balance else { return readings };
+        let Some(own) = thread::spawned_ids() else { return readings };
         let used = |tracked: &Tracked| {
             let record = self.shared.records.get(tracked.thread.index as usize);
             let seen_ns = record.map_or(0, signal::record::Record::cpu_seen_ns);
+            let now_ns = clock::thread_cpu_ns(tracked.tid);
+            if let Some(now_ns) = now_ns {
+                readings.note(tracked.thread, now_ns);
+            }
             // As it is done when it ends.
-            let cpu_ns = clock::thread_cpu_ns(tracked.tid).filter(|now| *now >= seen_ns);
+            let cpu_ns = now_ns.filter(|now_ns| *now_ns >= seen_ns);
             cpu_ns.unwrap_or(seen_ns).saturating_sub(tracked.from_ns)
         };
         let tracked = threads.entries.values().filter_map(|entry| entry.tracked.as_ref());
@@ -102,6 +113,7 @@ impl Registry {
         if owed_ns > 0 {
             self.inbox.post(Event::Unsampled { thread: None, cpu_ns: owed_ns });
         }
+        readings
     }
 }
 

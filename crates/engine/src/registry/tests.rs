@@ -346,11 +346,11 @@ fn what_a_thread_used_without_a_sample_is_charged() {
     while clock::thread_cpu_ns(tid).is_some_and(|now| now < 2 * NATIVE_LAG_NS_MAX) {
         std::thread::yield_now();
     }
-    registry.settle(true);
+    let _settled = registry.settle(true);
     let lagging = unsampled(&registry, Some(()));
     assert!(before + lagging >= 2 * NATIVE_LAG_NS_MAX, "{before} and {lagging}");
     assert!(before + lagging <= clock::thread_cpu_ns(tid).expect("it lives"));
-    registry.settle(true);
+    let _settled = registry.settle(true);
     assert_eq!(unsampled(&registry, Some(())), 0, "once");
     drop(end);
     handle.join().expect("no panic");
@@ -372,7 +372,7 @@ fn threads_that_nobody_saw_are_charged_to_nobody() {
     let (start, mut charged_ns) = (Instant::now(), 0);
     while charged_ns < WORK_NS {
         assert!(start.elapsed() < LIMIT, "only {charged_ns} ns");
-        registry.settle(true);
+        let _settled = registry.settle(true);
         charged_ns += unsampled(&registry, None);
     }
 }

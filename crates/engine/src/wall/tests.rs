@@ -179,22 +179,53 @@ fn charges(wall: &WallSampler<World>, place: &mut u64) -> Charges {
     charges
 }
 
-/// Does these things for so long each, with a visit after each, and settles: expects the charges.
+/// Does these things for so long each, with a visit after each, and settles: expects the charges,
+/// whoever has read the clock for the last one.
 #[track_caller]
 fn check(steps: &[(Doing, u64)], expected: &[(Option<u64>, u64)]) {
-    let mut wall = watching();
-    for (doing, ns) in steps {
-        // Waking takes a moment of its own, which is no part of what the steps say.
-        wall.kernel.doing = if *doing == wall.kernel.doing { *doing } else { Doing::Runs };
-        wall.kernel.begin(*doing);
-        wall.kernel.pass(*ns);
-        let mut own = wall.threads.remove(&THREAD).expect("known");
-        wall.visit(THREAD, &mut own);
-        wall.threads.insert(THREAD, own);
+    for is_read in [false, true] {
+        let mut wall = watching();
+        for (doing, ns) in steps {
+            // Waking takes a moment of its own, which is no part of what the steps say.
+            wall.kernel.doing = if *doing == wall.kernel.doing { *doing } else { Doing::Runs };
+            wall.kernel.begin(*doing);
+            wall.kernel.pass(*ns);
+            let mut own = wall.threads.remove(&THREAD).expect("known");
+            wall.visit(THREAD, &mut own);
+            wall.threads.insert(THREAD, own);
+        }
+        let mut readings = Readings::since(wall.kernel.now_ns, 1);
+        if is_read {
+            readings.note(THREAD, wall.kernel.cpu_ns);
+        }
+        wall.settle(&readings);
+        let mut place = 0;
+        assert_eq!(charges(&wall, &mut place), expected, "{steps:?} {is_read}");
     }
-    wall.settle();
-    let mut place = 0;
-    assert_eq!(charges(&wall, &mut place), expected, "{steps:?}");
+}
+
+/// Clocks that were read before the last visit say nothing, and a thread that has moved is visited.
+#[test]
+fn a_clock_is_believed_for_what_it_shows() {
+    let mut wall = watching();
+    wall.kernel.begin(Doing::Blocked(7));
+    wall.kernel.pass(1_000_000_000);
+    wall.tick();
+    let mut early = Readings::since(wall.kernel.now_ns - 1, 1);
+    early.note(THREAD, wall.kernel.cpu_ns);
+    wall.kernel.pass(1_000_000_000);
+    wall.settle(&early);
+    let end_ns = wall.kernel.now_ns;
+    assert_eq!(wall.threads[&THREAD].time_ns, end_ns, "visited, since that was no news");
+    let mut readings = Readings::since(end_ns, 1);
+    readings.note(THREAD, wall.kernel.cpu_ns);
+    wall.kernel.pass(1_000_000_000);
+    wall.settle(&readings);
+    assert_eq!(wall.threads[&THREAD].time_ns, end_ns, "up to when the clock was read");
+    let mut moved = Readings::since(wall.kernel.now_ns, 1);
+    moved.note(THREAD, wall.kernel.cpu_ns + 1);
+    wall.settle(&moved);
+    assert_eq!(wall.threads[&THREAD].time_ns, wall.kernel.now_ns, "visited");
 }
 
 #[test]
@@ -334,7 +365,7 @@ fn work_in_contention_has_all_its_delays() {
             }
         }
         wall.kernel.begin(Doing::Runs);
-        wall.settle();
+        wall.settle(&Readings::default());
         let mut place = 0;
         let charges = charges(&wall, &mut place);
         let waited_ns: u64 = charges.iter().filter(|charge| charge.0.is_some()).map(|c| c.1).sum();
@@ -364,20 +395,20 @@ fn a_change_of_place_is_charged_by_halves() {
     wall.kernel.pass(6 * MS);
     visit(&mut wall);
     assert_eq!(charges(&wall, &mut place), [(Some(1), 35 * MS)]);
-    wall.settle();
+    wall.settle(&Readings::default());
     assert_eq!(charges(&wall, &mut place), [(Some(2), 5 * MS)]);
     // It runs: the wait before was where it was last seen.
     wall.kernel.pass(8 * MS);
     wall.kernel.begin(Doing::Runs);
     visit(&mut wall);
-    wall.settle();
+    wall.settle(&Readings::default());
     assert_eq!(charges(&wall, &mut place), [(Some(2), 8 * MS)]);
     // It ran at the last visit, so it has not waited where it was before that.
     wall.kernel.pass(2 * MS);
     wall.kernel.begin(Doing::Blocked(3));
     wall.kernel.pass(6 * MS);
     visit(&mut wall);
-    wall.settle();
+    wall.settle(&Readings::default());
     assert_eq!(charges(&wall, &mut place), [(Some(3), 6 * MS)]);
 }
 
@@ -419,7 +450,7 @@ fn a_wait_between_two_requests_is_neithers() {
     write(&wall, 8);
     assert_eq!(unseen(visit(&mut wall)).len(), 0, "none is the place's, which nobody has seen");
     let mut place = 0;
-    wall.settle();
+    wall.settle(&Readings::default());
     assert_eq!(charges(&wall, &mut place), [(Some(0), 20 * MS)]);
 }
 
@@ -439,7 +470,7 @@ fn a_thread_that_moves_is_looked_at_again_and_charged_at_last() {
         }
         wall.kernel.pass(TICK_NS * 2);
         wall.tick();
-        wall.settle();
+        wall.settle(&Readings::default());
         assert_eq!(charges(&wall, &mut place), [(Some(1), 3 * TICK_NS * 2)]);
         assert_eq!(lost(wall.shared, loss), looks);
         // It never stands still: the time is charged all the same, without a stack.
@@ -450,7 +481,7 @@ fn a_thread_that_moves_is_looked_at_again_and_charged_at_last() {
             wall.tick();
         }
         assert_eq!(wall.kernel.looks.len(), 0);
-        wall.settle();
+        wall.settle(&Readings::default());
         let sum: u64 = charges(&wall, &mut place).iter().map(|(_, ns)| ns).sum();
         assert_eq!(sum, 20 * MS * u64::from(MOVES_MAX));
     }
@@ -487,7 +518,7 @@ fn all_elapsed_time_is_charged_whatever_a_thread_does() {
                 1 => wall.kernel.looks.push(Looked::Unreadable),
                 2 => {
                     wall.kernel.looks.clear();
-                    wall.settle();
+                    wall.settle(&Readings::default());
                     let elapsed_ns = wall.kernel.now_ns - start_ns;
                     let ran_ns = wall.kernel.cpu_ns - start_cpu_ns;
                     assert_eq!(charge(&wall) + ran_ns, elapsed_ns, "settled: exactly");
@@ -618,7 +649,7 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     assert_eq!(left.len(), 9, "six in turn, and three that had a span: {left:?}");
     // Time stays whole, however often a thread is visited: all of those that are left have waited
     // since they are known.
-    wall.settle();
+    wall.settle(&Readings::default());
     let waited_ns: u64 = events(&wall.inbox)
         .iter()
         .map(|event| match event {
