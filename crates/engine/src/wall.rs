@@ -429,14 +429,19 @@ impl<K: Kernel> WallSampler<K> {
         wall.owed_ns = wall.owed_ns.saturating_sub(split.mistaken_ns);
         wall.time_ns = now.time_ns;
         wall.cpu_ns = now.cpu_ns;
-        if split.late_ns > 0 {
-            self.inbox.post(Event::Late { thread, wall_ns: split.late_ns });
-        }
-        if split.delay_ns > 0 {
-            wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
-            for (context, wall_ns) in shares.both(split.delay_ns) {
-                self.inbox.post(Event::Delayed { thread, wall_ns, context });
+        for (context, wall_ns) in shares.of_lateness(split.late_ns) {
+            // Late out of a wait of another request, which nobody has seen, since it was short: the
+            // place that is known is not that one.
+            if context == wall.place_context {
+                self.post(Event::Late { thread, wall_ns }, wall_ns);
+            } else {
+                wall.delayed_ns = wall.delayed_ns.saturating_add(wall_ns);
+                self.post(Event::Delayed { thread, wall_ns, context }, wall_ns);
             }
+        }
+        wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
+        for (context, wall_ns) in shares.both(split.delay_ns) {
+            self.post(Event::Delayed { thread, wall_ns, context }, wall_ns);
         }
         split.wait_ns
     }
@@ -459,12 +464,19 @@ impl<K: Kernel> WallSampler<K> {
             off_cpu_ns = off_cpu_ns.saturating_sub(ns);
             all_ns = all_ns.saturating_add(ns);
             for (context, wall_ns) in shares.both(ns) {
-                self.inbox.post(Event::HeldUp { thread, wall_ns, context, state });
+                self.post(Event::HeldUp { thread, wall_ns, context, state }, wall_ns);
             }
         }
         wall.held_up = now.max(before);
         wall.delayed_ns = wall.delayed_ns.saturating_add(all_ns);
         all_ns
+    }
+
+    /// Posts what says of so many nanoseconds, if there are any.
+    fn post(&self, event: Event, wall_ns: u64) {
+        if wall_ns > 0 {
+            self.inbox.post(event);
+        }
     }
 
     /// Charges a wait of a thread that is not blocked now.

@@ -75,17 +75,26 @@ impl Shares {
     }
 
     /// A delay, split: whose it was, and how much of it, in nanoseconds.
-    pub fn both(&self, delay_ns: u64) -> impl Iterator<Item = (SpanContext, u64)> + use<> {
+    pub fn both(&self, delay_ns: u64) -> [(SpanContext, u64); 2] {
         let before_ns = self.of_delay(delay_ns);
         let after_ns = delay_ns.saturating_sub(before_ns);
-        let both = [(self.before, before_ns), (self.after, after_ns)];
-        both.into_iter().filter(|(_, ns)| *ns > 0)
+        [(self.before, before_ns), (self.after, after_ns)]
     }
 
     /// The first's part of a delay; the rest is the second's.
     #[must_use]
     pub fn of_delay(&self, delay_ns: u64) -> u64 {
         part(delay_ns, self.before_share)
+    }
+
+    /// A lateness, split. A worker that comes late out of a wait for work was not yet with the
+    /// request that it found; but one that is done with a request looks for the next, and yields to
+    /// others meanwhile, which is no longer that request's time.
+    pub fn of_lateness(&self, late_ns: u64) -> [(SpanContext, u64); 2] {
+        if self.before == SpanContext::default() {
+            return [(self.before, late_ns), (self.after, 0)];
+        }
+        self.both(late_ns)
     }
 
     /// The part of a wait that belongs to the place where the thread was found at the first visit.

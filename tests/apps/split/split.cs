@@ -10,7 +10,8 @@ namespace Corprof.TestApps;
 /// <summary>
 /// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
 /// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
-/// of the thread's CPU time, by its clock, first A and then B. With --lost FOLDER it works in that
+/// of the thread's CPU time, by its clock, first A and then B. It goes on until it has used
+/// --cpu-seconds N, too, however busy the machine. With --lost FOLDER it works in that
 /// folder, and removes it.
 /// </summary>
 /// <remarks>
@@ -43,6 +44,7 @@ static unsafe class Split
         var arguments = new Arguments(words);
         var share = arguments.Double("share", 50) / 100;
         var seconds = arguments.Double("seconds", 5);
+        var cpuSeconds = arguments.Double("cpu-seconds", 0);
         var truth = new Truth();
         var inStep = arguments.Has("in-step");
         if (arguments.Has("lost"))
@@ -52,17 +54,17 @@ static unsafe class Split
             Directory.SetCurrentDirectory(folder);
             Directory.Delete(folder);
         }
-        var worker = new Thread(() => Live(share, seconds, inStep, truth)) { Name = "splitter" };
+        var worker = new Thread(() => Live(share, seconds, cpuSeconds, inStep, truth)) { Name = "splitter" };
         worker.Start();
         worker.Join();
         truth.Tell();
     }
 
-    static void Live(double share, double seconds, bool inStep, Truth truth)
+    static void Live(double share, double seconds, double cpuSeconds, bool inStep, Truth truth)
     {
         var begin = Kernel.ThreadCpu;
         var watch = Stopwatch.StartNew();
-        while (watch.Elapsed.TotalSeconds < seconds)
+        while (watch.Elapsed.TotalSeconds < seconds || Kernel.ThreadCpu - begin < cpuSeconds * 1e9)
         {
             if (inStep)
                 Repeat(share);

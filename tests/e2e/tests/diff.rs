@@ -23,7 +23,7 @@ fn a_change_of_known_size_is_found() -> Result<()> {
     let Some(new) = split("diff-new", "60")? else { return Ok(()) };
 
     let (code, changed) = diff(&base, &new, ">10%")?;
-    ensure!(code == REGRESSED, "exit code {code}");
+    ensure!(code == REGRESSED, "exit code {code}: {}", changed["rows"]);
     ensure!(changed["failing"] == serde_json::json!([A]), "{}", changed["failing"]);
     for (name, truth) in [(A, "cpu_a_ns"), (B, "cpu_b_ns")] {
         let share = |run: &Run, side: &str| -> Result<f64> {
@@ -48,13 +48,13 @@ fn a_change_of_known_size_is_found() -> Result<()> {
     Ok(())
 }
 
-/// A run that writes a file each second or two.
+/// A run that has as many samples on a busy machine, and writes some files.
 fn split(test: &str, share: &str) -> Result<Option<Run>> {
     let Some(session) = Session::new(test, "split", Net9)? else { return Ok(None) };
     let session = session
-        .args(["--share", share, "--seconds", "8"])
+        .args(["--share", share, "--seconds", "5", "--cpu-seconds", "5"])
         .set("CORPROF_CPU_INTERVAL", "4ms")
-        .set("CORPROF_UPLOAD_PERIOD", "2s");
+        .set("CORPROF_UPLOAD_PERIOD", "1s");
     Ok(Some(session.run()?))
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use anyhow::{Context, Result};
-use e2e::{Checks, Row, Run, Session, Truth};
+use e2e::{Checks, Competitors, Row, Run, Session, Truth};
 use model::ThreadState::{self, Runnable, Running, Sleeping};
 use profile::{SpanIds, Values};
 use rig::{Net8, Net9, Net10, RuntimeVersion};
@@ -36,9 +36,12 @@ fn endpoints_cost_what_they_cost() -> Result<()> {
     Ok(())
 }
 
-/// Requests are known even where nobody traces them.
+/// Requests are known even where nobody traces them; and what delays a thread between two requests
+/// is neither's, however long that is.
 #[test]
-fn so_they_do_without_activities() -> Result<()> {
+fn so_they_do_without_activities_on_a_busy_machine() -> Result<()> {
+    let processors = std::thread::available_parallelism()?.get();
+    let _competitors = Competitors::start(2 * processors)?;
     under_load(Net9, "no-activities", &["--no-activities"])
 }
 

@@ -8,9 +8,10 @@ use testing::Random;
 
 use crate::fake::{events, lost, shared, thread};
 use crate::gc_waits::InPause;
-use crate::watched::tests::write;
 use model::EndReason;
 use signal::context::SpanContext;
+
+mod requests;
 
 const TICK_NS: u64 = 10_000_000;
 const TID: u32 = 7;
@@ -44,6 +45,8 @@ struct World {
     /// What the next looks say instead of the truth.
     looks: Vec<Looked>,
     ended: bool,
+    /// What it works for where it is found blocked.
+    context: SpanContext,
 }
 
 impl World {
@@ -59,6 +62,7 @@ impl World {
             held_up: HeldUp::default(),
             looks: vec![],
             ended: false,
+            context: SpanContext::default(),
         }
     }
 
@@ -126,7 +130,7 @@ impl Kernel for World {
                     frames: Box::new([place]),
                     gap: None,
                     end: EndReason::Root,
-                    context: SpanContext::default(),
+                    context: self.context,
                     call: Some(202),
                     in_pause: InPause::default(),
                     copy: None,
@@ -413,48 +417,6 @@ fn a_change_of_place_is_charged_by_halves() {
 }
 
 #[test]
-fn a_wait_between_two_requests_is_neithers() {
-    const MS: u64 = 1_000_000;
-    let mut wall = watching();
-    wall.shared.records[0].open(TID, 0, 0, 0);
-    wall.trace(THREAD);
-    let visit = |wall: &mut WallSampler<World>| {
-        let mut own = wall.threads.remove(&THREAD).expect("known");
-        wall.visit(THREAD, &mut own);
-        wall.threads.insert(THREAD, own);
-        events(&wall.inbox)
-    };
-    let write = |wall: &WallSampler<World>, span: u64| {
-        write(wall.shared.records[0].context(), span);
-    };
-    // Seen in a request, then blocked within the next: the wait is split where it changed.
-    write(&wall, 7);
-    wall.kernel.pass(MS);
-    visit(&mut wall);
-    let sleep = |wall: &mut WallSampler<World>| {
-        wall.kernel.begin(Doing::Blocked(1));
-        wall.kernel.pass(20 * MS);
-        wall.kernel.begin(Doing::Runs);
-    };
-    sleep(&mut wall);
-    let unseen = |events: Vec<Event>| -> Vec<(u64, u64)> {
-        let of = |event| match event {
-            Event::WaitedUnseen { wall_ns, context, .. } => Some((wall_ns, context.span_id)),
-            _ => None,
-        };
-        events.into_iter().filter_map(of).collect()
-    };
-    // Within the request that it was in before and after.
-    assert_eq!(unseen(visit(&mut wall)), [(20 * MS, 7)]);
-    sleep(&mut wall);
-    write(&wall, 8);
-    assert_eq!(unseen(visit(&mut wall)).len(), 0, "none is the place's, which nobody has seen");
-    let mut place = 0;
-    wall.settle(&Readings::default());
-    assert_eq!(charges(&wall, &mut place), [(Some(0), 20 * MS)]);
-}
-
-#[test]
 fn a_thread_that_moves_is_looked_at_again_and_charged_at_last() {
     const MS: u64 = 1_000_000;
     for (looks, loss) in [(2, Loss::Moved), (2, Loss::StateUnreadable)] {
@@ -591,73 +553,6 @@ fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
         assert_eq!((wall.threads.len(), wall.schedule.len()), (1, 1));
         assert_eq!(wall.samples(), u64::from(round) + 1, "the one that lives was visited");
     }
-}
-
-#[test]
-fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
-    let shared = shared(40, 2);
-    let beat = Beat { tick_ns: TICK_NS, threads: 1, span_threads: 2 };
-    let mut wall = WallSampler::over(World::new(), shared, Arc::default(), beat);
-    wall.kernel.begin(Doing::Blocked(1));
-    let start_ns = wall.kernel.now_ns;
-    let mut threads = vec![];
-    for index in 0..20 {
-        let generation = shared.records[index].open(TID, 0, 0, 0);
-        let thread = thread(u32::try_from(index).expect("small"), generation);
-        wall.add(thread, TID, wall.kernel.now_ns, wall.kernel.cpu_ns);
-        threads.push(thread);
-    }
-    let visited = |wall: &mut WallSampler<World>| {
-        wall.kernel.pass(TICK_NS);
-        let now_ns = wall.kernel.now_ns;
-        let before = wall.samples();
-        wall.tick();
-        events(&wall.inbox);
-        let mut seen: Vec<u32> = wall
-            .threads
-            .iter()
-            .filter(|(_, thread)| thread.time_ns == now_ns)
-            .map(|(thread, _)| thread.index)
-            .collect();
-        seen.sort_unstable();
-        assert_eq!(seen.len() as u64, wall.samples() - before);
-        seen
-    };
-    // Their contexts are written, but none has a span: one a tick, in turn.
-    threads.iter().for_each(|thread| wall.trace(*thread));
-    assert_eq!([visited(&mut wall), visited(&mut wall)], [[0], [1]]);
-    assert_eq!(wall.next_due_ns(), Some(0), "a span may begin at any time");
-    for index in [11, 12, 13] {
-        write(shared.records[index].context(), 1);
-    }
-    assert_eq!(visited(&mut wall), [2, 11, 12]);
-    assert_eq!(visited(&mut wall), [3, 11, 13]);
-    assert_eq!(visited(&mut wall), [4, 12, 13]);
-    // One that was visited in this tick is not visited twice; one that has ended costs a glance.
-    shared.records[12].close();
-    wall.remove(threads[12], wall.kernel.now_ns, wall.kernel.cpu_ns);
-    write(shared.records[5].context(), 1);
-    assert_eq!(visited(&mut wall), [5, 11]);
-    assert_eq!(wall.traced.len(), 19);
-    assert_eq!(visited(&mut wall), [5, 6, 13]);
-    for record in shared.records.iter().take(20) {
-        write(record.context(), 0);
-    }
-    // Those that have left a span since are visited for it, once.
-    let mut left = visited(&mut wall);
-    left.extend((0..5).flat_map(|_| visited(&mut wall)));
-    assert_eq!(left.len(), 9, "six in turn, and three that had a span: {left:?}");
-    // Time stays whole, however often a thread is visited: all of those that are left have waited
-    // since they are known.
-    wall.settle(&Readings::default());
-    let waited_ns: u64 = events(&wall.inbox)
-        .iter()
-        .map(|event| match event {
-            Event::Waited { wall_ns, .. } => *wall_ns,
-            _ => 0,
-        })
-        .sum();
-    assert_eq!(waited_ns, 19 * (wall.kernel.now_ns - start_ns));
 }
 
 #[test]
