@@ -44,8 +44,10 @@ use crate::registry::{Readings, Registry};
 use crate::watched::{Shares, Watched};
 
 mod schedule;
+mod wall_thread;
 
 use schedule::Schedule;
+use wall_thread::WallThread;
 
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
 const DELAY_NS_MAX: u64 = 2_000_000;
@@ -109,34 +111,6 @@ impl Kernel for Linux {
     fn sample_soon(&mut self, thread: ThreadRef) {
         self.registry.sample_soon(thread);
     }
-}
-
-/// A thread as the wall sampler sees it.
-struct WallThread {
-    tid: u32,
-    /// Up to when its time is accounted for.
-    time_ns: u64,
-    /// Its CPU clock then.
-    cpu_ns: u64,
-    delays: Delays,
-    /// How the runtime had held it up then.
-    held_up: HeldUp,
-    /// When it was found blocked where it is now; `None` if it ran at the last visit.
-    blocked_since_ns: Option<u64>,
-    /// Whether that was in a pause, and nobody has said that it waits for something else.
-    found_in_pause: bool,
-    /// Whether the collector knows a stack that it was blocked at.
-    has_stack: bool,
-    /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet
-    /// posted.
-    owed_ns: u64,
-    moves: u32,
-    /// Delays that wait for a sample to be charged to.
-    delayed_ns: u64,
-    /// Which request it works for.
-    watched: Watched,
-    /// Which it worked for where it was last blocked.
-    place_context: SpanContext,
 }
 
 /// What a visit has read.
@@ -529,75 +503,6 @@ impl<K: Kernel> WallSampler<K> {
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
         wall.blocked_since_ns = Some(wall.time_ns);
-    }
-}
-
-impl WallThread {
-    /// Accounts for the time of a thread that has not moved since it was found blocked; returns
-    /// whether it is one.
-    fn glance<K: Kernel>(
-        &mut self,
-        thread: ThreadRef,
-        shared: &Shared,
-        kernel: &mut K,
-        inbox: &Inbox,
-    ) -> bool {
-        if self.blocked_since_ns.is_none() {
-            return false;
-        }
-        // The time first: a clock that has not moved by then had not at that time.
-        let now_ns = kernel.now_ns();
-        let Some(cpu_ns) = kernel.cpu_ns(self.tid) else { return false };
-        self.stays(thread, (now_ns, cpu_ns), shared, kernel, inbox)
-    }
-
-    /// The same, given a time and the thread's CPU clock of then or later.
-    fn stays<K: Kernel>(
-        &mut self,
-        thread: ThreadRef,
-        (now_ns, cpu_ns): (u64, u64),
-        shared: &Shared,
-        kernel: &mut K,
-        inbox: &Inbox,
-    ) -> bool {
-        let Some(since_ns) = self.blocked_since_ns else { return false };
-        if cpu_ns != self.cpu_ns {
-            return false;
-        }
-        self.shares(thread, shared, now_ns);
-        self.owed_ns = self.owed_ns.saturating_add(now_ns.saturating_sub(self.time_ns));
-        self.time_ns = now_ns;
-        if self.found_in_pause
-            && now_ns.saturating_sub(since_ns) > OUTLASTED_NS
-            && !kernel.held_up(thread, now_ns, self.cpu_ns).all.now
-        {
-            self.found_in_pause = false;
-            inbox.post(Event::Outlasted { thread });
-        }
-        true
-    }
-
-    /// When to visit a thread again that has just been found where it was.
-    fn next_visit_ns(&self, tick_ns: u64) -> u64 {
-        let stood_ns = self.blocked_since_ns.map_or(0, |since| self.time_ns.saturating_sub(since));
-        let distance_ns = stood_ns / WALL_BACKOFF_DIVISOR;
-        self.time_ns.saturating_add(distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns)))
-    }
-
-    /// Whom the time since the last visit belongs to.
-    fn shares(&mut self, thread: ThreadRef, shared: &Shared, now_ns: u64) -> Shares {
-        let record = shared.records.get(thread.index as usize);
-        record.map_or_else(Shares::default, |record| {
-            self.watched.visit(record.context(), self.time_ns, now_ns)
-        })
-    }
-
-    /// Hands the owed wait to the collector.
-    fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
-        let wall_ns = std::mem::take(&mut self.owed_ns);
-        if wall_ns > 0 {
-            inbox.post(Event::Waited { thread, wall_ns });
-        }
     }
 }
 

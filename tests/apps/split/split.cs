@@ -54,7 +54,8 @@ static unsafe class Split
             Directory.SetCurrentDirectory(folder);
             Directory.Delete(folder);
         }
-        var worker = new Thread(() => Live(share, seconds, cpuSeconds, inStep, truth)) { Name = "splitter" };
+        void Run() => Live(share, seconds, cpuSeconds, inStep, truth);
+        var worker = new Thread(Run) { Name = "splitter" };
         worker.Start();
         worker.Join();
         truth.Tell();

@@ -1,0 +1,100 @@
+//! A thread as the wall sampler sees it.
+
+use super::*;
+
+/// A thread as the wall sampler sees it.
+pub(super) struct WallThread {
+    pub(super) tid: u32,
+    /// Up to when its time is accounted for.
+    pub(super) time_ns: u64,
+    /// Its CPU clock then.
+    pub(super) cpu_ns: u64,
+    pub(super) delays: Delays,
+    /// How the runtime had held it up then.
+    pub(super) held_up: HeldUp,
+    /// When it was found blocked where it is now; `None` if it ran at the last visit.
+    pub(super) blocked_since_ns: Option<u64>,
+    /// Whether that was in a pause, and nobody has said that it waits for something else.
+    pub(super) found_in_pause: bool,
+    /// Whether the collector knows a stack that it was blocked at.
+    pub(super) has_stack: bool,
+    /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet
+    /// posted.
+    pub(super) owed_ns: u64,
+    pub(super) moves: u32,
+    /// Delays that wait for a sample to be charged to.
+    pub(super) delayed_ns: u64,
+    /// Which request it works for.
+    pub(super) watched: Watched,
+    /// Which it worked for where it was last blocked.
+    pub(super) place_context: SpanContext,
+}
+
+impl WallThread {
+    /// Accounts for the time of a thread that has not moved since it was found blocked; returns
+    /// whether it is one.
+    pub(super) fn glance<K: Kernel>(
+        &mut self,
+        thread: ThreadRef,
+        shared: &Shared,
+        kernel: &mut K,
+        inbox: &Inbox,
+    ) -> bool {
+        if self.blocked_since_ns.is_none() {
+            return false;
+        }
+        // The time first: a clock that has not moved by then had not at that time.
+        let now_ns = kernel.now_ns();
+        let Some(cpu_ns) = kernel.cpu_ns(self.tid) else { return false };
+        self.stays(thread, (now_ns, cpu_ns), shared, kernel, inbox)
+    }
+
+    /// The same, given a time and the thread's CPU clock of then or later.
+    pub(super) fn stays<K: Kernel>(
+        &mut self,
+        thread: ThreadRef,
+        (now_ns, cpu_ns): (u64, u64),
+        shared: &Shared,
+        kernel: &mut K,
+        inbox: &Inbox,
+    ) -> bool {
+        let Some(since_ns) = self.blocked_since_ns else { return false };
+        if cpu_ns != self.cpu_ns {
+            return false;
+        }
+        self.shares(thread, shared, now_ns);
+        self.owed_ns = self.owed_ns.saturating_add(now_ns.saturating_sub(self.time_ns));
+        self.time_ns = now_ns;
+        if self.found_in_pause
+            && now_ns.saturating_sub(since_ns) > OUTLASTED_NS
+            && !kernel.held_up(thread, now_ns, self.cpu_ns).all.now
+        {
+            self.found_in_pause = false;
+            inbox.post(Event::Outlasted { thread });
+        }
+        true
+    }
+
+    /// When to visit a thread again that has just been found where it was.
+    pub(super) fn next_visit_ns(&self, tick_ns: u64) -> u64 {
+        let stood_ns = self.blocked_since_ns.map_or(0, |since| self.time_ns.saturating_sub(since));
+        let distance_ns = stood_ns / WALL_BACKOFF_DIVISOR;
+        self.time_ns.saturating_add(distance_ns.clamp(tick_ns, WALL_DISTANCE_NS_MAX.max(tick_ns)))
+    }
+
+    /// Whom the time since the last visit belongs to.
+    pub(super) fn shares(&mut self, thread: ThreadRef, shared: &Shared, now_ns: u64) -> Shares {
+        let record = shared.records.get(thread.index as usize);
+        record.map_or_else(Shares::default, |record| {
+            self.watched.visit(record.context(), self.time_ns, now_ns)
+        })
+    }
+
+    /// Hands the owed wait to the collector.
+    pub(super) fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
+        let wall_ns = std::mem::take(&mut self.owed_ns);
+        if wall_ns > 0 {
+            inbox.post(Event::Waited { thread, wall_ns });
+        }
+    }
+}
