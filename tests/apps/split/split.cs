@@ -11,7 +11,7 @@ namespace Corprof.TestApps;
 /// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
 /// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
 /// of the thread's CPU time, by its clock, first A and then B. With --lost FOLDER it works in that
-/// folder, and removes it.
+/// folder, and removes it. With --become USER the process is that user's after two seconds.
 /// </summary>
 /// <remarks>
 /// Slices of one length would be in step with the kernel's tick on some machines, and a
@@ -34,6 +34,9 @@ static unsafe class Split
     [DllImport("libc", EntryPoint = "usleep")]
     static extern int Pause(uint micros);
 
+    [DllImport("libc", EntryPoint = "setuid")]
+    static extern int SetUser(uint user);
+
     static long cpuInA;
     static long cpuInB;
     static long sink;
@@ -54,6 +57,11 @@ static unsafe class Split
         }
         var worker = new Thread(() => Live(share, seconds, inStep, truth)) { Name = "splitter" };
         worker.Start();
+        if (arguments.Has("become"))
+        {
+            Thread.Sleep(2000);
+            truth.Add("became", SetUser((uint)arguments.Int("become", 0)));
+        }
         worker.Join();
         truth.Tell();
     }
