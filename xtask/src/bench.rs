@@ -14,10 +14,10 @@ use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
 use crate::product::{self, Product};
-use crate::{attach_cost, handler_cost, thread_cost, workspace};
+use crate::{attach_cost, export_cost, handler_cost, thread_cost, workspace};
 
 const USAGE: &str = "usage: cargo xtask bench [--rounds N] [--threads N]... [--seconds N] \
-                     [spans|web|handler|threads|attach]...";
+                     [spans|web|handler|threads|attach|export]...";
 const ROUNDS: usize = 5;
 /// The benchmark that needs no program; see `handler_cost`.
 const HANDLER: &str = "handler";
@@ -25,8 +25,10 @@ const HANDLER: &str = "handler";
 const THREADS: &str = "threads";
 /// The one of a service that the profiler has left; see `attach_cost`.
 const ATTACH: &str = "attach";
+/// The one of a service that sends its profiles; see `export_cost`.
+const EXPORT: &str = "export";
 /// All that are no [`Bench`].
-const OTHERS: [&str; 3] = [HANDLER, THREADS, ATTACH];
+const OTHERS: [&str; 4] = [HANDLER, THREADS, ATTACH, EXPORT];
 /// Longer than any of the programs runs, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -159,6 +161,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if asked.has(ATTACH) {
         attach_cost::run(asked.rounds, &rig, &product, target)?;
     }
+    if asked.has(EXPORT) {
+        export_cost::run(asked.rounds, &rig, &product, target)?;
+    }
     Ok(())
 }
 
@@ -290,7 +295,7 @@ mod tests {
             Asked::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
         let all = parsed(&[]).unwrap();
-        assert_eq!(all.names, ["spans", "web", "handler", "threads", "attach"]);
+        assert_eq!(all.names, ["spans", "web", "handler", "threads", "attach", "export"]);
         assert_eq!((all.rounds, all.threads), (ROUNDS, thread_cost::THREADS.to_vec()));
         let some = parsed(&["web", "--rounds", "3", "--threads", "5", "--threads", "7"]).unwrap();
         assert_eq!((some.names, some.rounds, some.threads), (vec!["web"], 3, vec![5, 7]));

@@ -1,5 +1,5 @@
-//! `cargo xtask whole` and `cargo xtask chaos`: truth tests that are short with every change, in
-//! their long form. Workloads and bounds are in `tests/e2e/tests`; here is only how long.
+//! `cargo xtask whole`, `chaos` and `outage`: tests that are short with every change, in their long
+//! form. Workloads and bounds are in `tests/e2e/tests`; here is only how long.
 
 use anyhow::{Context, Result, bail, ensure};
 use rig::RuntimeVersion;
@@ -43,6 +43,15 @@ const CHAOS: Long = Long {
     suffix: "",
 };
 
+const OUTAGE: Long = Long {
+    usage: "usage: cargo xtask outage [--minutes N] [--net 8.0|9.0|10.0] [TEST]...",
+    option: ("--minutes", 60),
+    default: 10,
+    test: "outage",
+    only: "",
+    suffix: "",
+};
+
 /// CPU time of all kinds of programs against the kernel's count; whole stacks.
 pub fn whole(arguments: &[String]) -> Result<()> {
     WHOLE.run(arguments)
@@ -51,6 +60,11 @@ pub fn whole(arguments: &[String]) -> Result<()> {
 /// A program that does everything at once, for minutes.
 pub fn chaos(arguments: &[String]) -> Result<()> {
     CHAOS.run(arguments)
+}
+
+/// A target that is down for minutes, and all else that may happen to what is sent.
+pub fn outage(arguments: &[String]) -> Result<()> {
+    OUTAGE.run(arguments)
 }
 
 /// What was asked for.

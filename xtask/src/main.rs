@@ -6,12 +6,14 @@ mod bench;
 mod build;
 mod closure;
 mod demo;
+mod export_cost;
 mod handler_cost;
 mod interleave;
 mod long;
 mod managed;
 mod product;
 mod servers;
+mod service;
 mod setup;
 mod test;
 mod thread_cost;
@@ -26,20 +28,23 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach]...
-           what the profiler costs, as ratios of runs that alternate; idle, of so many threads; and
-           after it has left
+  bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach|export]...
+           what the profiler costs, as ratios of runs that alternate; idle, of so many threads;
+           after it has left; and what sending does
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
+  outage [--minutes N] [--net VERSION] [TEST]...
+           programs whose profiles can't be sent: a target that is down for minutes, servers that
+           misbehave, a full disk, SIGKILL
   test     everything that has to hold: format, lints, build, all tests; with a summary
   truth [--write] [--from OUTPUT]
            run the truth tests and print, or write to docs/truth.md, what they measured
-  servers  build an OpenTelemetry collector and Datadog's own exporter, and hold what is sent
-           against them
+  servers  build an OpenTelemetry collector, Pyroscope's official API and Datadog's own exporter,
+           and hold what is sent against them
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&arguments[1..]),
         Some("truth") => truth::run(&arguments[1..]),
         Some("servers") => servers::run(&arguments[1..]),
+        Some("outage") => long::outage(&arguments[1..]),
         Some("setup") => setup::run(&arguments[1..]),
         Some("signal-closure") => closure::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),

@@ -18,6 +18,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let mut missing = Vec::new();
     for (name, build) in [
         ("collector", collector as fn(&Path) -> Result<()>),
+        ("pyroscope-api", pyroscope_api),
         ("datadog-exporter", datadog_exporter),
     ] {
         println!("=== {name}");
@@ -26,7 +27,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
             missing.push(name);
         }
     }
-    cargo(&["test", "--package", "e2e", "--test", "servers", "--", "--nocapture"])?;
+    let tests = ["--test", "servers", "--test", "pyroscope", "--", "--nocapture"];
+    cargo(&[&["test", "--package", "e2e"], &tests[..]].concat())?;
     match missing.is_empty() {
         true => println!("\nall servers were there"),
         false => println!("\nSKIPPED, since they could not be built: {}", missing.join(", ")),
@@ -36,12 +38,21 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// An OpenTelemetry collector with the profiles pipeline, from its Go modules.
 fn collector(folder: &Path) -> Result<()> {
-    let source = workspace::root().join("tests/servers/collector");
+    go_build("collector", &folder.join("collector"))
+}
+
+/// Both ends of Pyroscope's official API. Its server is not built here: a real one is used by the
+/// tests where it is installed.
+fn pyroscope_api(folder: &Path) -> Result<()> {
+    go_build("pyroscope", &folder.join("pyroscope-api"))
+}
+
+fn go_build(source: &str, program: &Path) -> Result<()> {
     let status = Command::new(go()?)
         .args(["build", "-o"])
-        .arg(folder.join("collector"))
+        .arg(program)
         .arg(".")
-        .current_dir(source)
+        .current_dir(workspace::root().join("tests/servers").join(source))
         .status()?;
     ensure!(status.success(), "go build failed ({status})");
     Ok(())

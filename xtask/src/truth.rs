@@ -50,7 +50,11 @@ const TESTS: [(&str, &str); 16] = [
     ("by_a_crash", "one that crashes does so as without the agent"),
     ("the_exit_code_is_the_programs", "the exit code is the program's"),
     ("periods", "a file each period, numbered without a gap, together the whole"),
-    ("go_reads_the_same", "`go tool pprof` reads the same numbers"),
+    (
+        "others_read_the_same",
+        "`go tool pprof` and a reader in JavaScript read the same numbers, in files and in what is \
+         sent to Pyroscope and Datadog",
+    ),
     ("the_command_line_says_what_the_files_say", "`corprof run` reports what the files say"),
     (
         "nothing_is_left_for_the_next_request",
@@ -265,7 +269,7 @@ busy-timer-5ms-net8.0
   ok   CPU of the process, reported: 900, and 980 to 1020 is right (-10.00 %)
   ok   0.99812 of 1600 walks reached the root: [root] 1597, [no unwind rule] 3
 
-test go_reads_the_same ... ok
+test others_read_the_same ... ok
 split-99-timer-5ms-net9.0
   ok   the first method: a share of 0.9870 of 800 samples, and 0.9900 is the truth (-0.8 σ)
 requests-activities-net9.0
@@ -286,7 +290,7 @@ test by_a_crash ... FAILED
             "frame by frame, where threads wait | ≥99.9 % | 75.00 % (3 of 4) | 1 | `oracle` |",
             "the service logged | ≥99 % | 99.50 % | 1 | `requests` |",
             "its lifetime | ±2 % | not run | 0 | `wall` |",
-            "reads the same numbers | holds | `go_reads_the_same` |",
+            "sent to Pyroscope and Datadog | holds | `others_read_the_same` |",
             "as without the agent | DOES NOT HOLD | `by_a_crash` |",
         ] {
             assert!(tables.contains(row), "no {row} in\n{tables}");

@@ -29,7 +29,11 @@ pub fn read(from: &mut impl Read) -> Result<Answer, Fault> {
             bytes = text;
             continue;
         }
-        answer.text = read_text(from, text, length);
+        if (200..300).contains(&answer.status) {
+            // Taken: what else they say, nobody asks, and it may not come or not end.
+            return Ok(answer);
+        }
+        answer.text = read_text(from, text, length, is_chunked);
         if is_chunked {
             answer.text = unchunked(&answer.text);
         }
@@ -108,10 +112,16 @@ fn parse_head(head: &[u8]) -> Result<(Answer, bool, Option<usize>), Fault> {
 }
 
 /// What there is of the text. The status is known, so no error matters any more.
-fn read_text(from: &mut impl Read, mut text: Vec<u8>, length: Option<usize>) -> Vec<u8> {
-    let wanted = length.unwrap_or(usize::MAX).min(TEXT_BYTES_MAX);
+fn read_text(
+    from: &mut impl Read,
+    mut text: Vec<u8>,
+    length: Option<usize>,
+    is_chunked: bool,
+) -> Vec<u8> {
+    let wanted = length.filter(|_| !is_chunked).unwrap_or(usize::MAX).min(TEXT_BYTES_MAX);
     let mut buffer = [0; 1024];
-    while text.len() < wanted {
+    // Who keeps the connection in spite of us ends chunks with an empty one.
+    while text.len() < wanted && !(is_chunked && text.ends_with(b"0\r\n\r\n")) {
         match from.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(n) => text.extend_from_slice(buffer.get(..n).unwrap_or_default()),
@@ -206,6 +216,30 @@ mod tests {
         }
         let interim = "HTTP/1.1 102 Wait\r\n\r\n".repeat(INTERIM_MAX + 1);
         assert_eq!(both(interim.as_bytes()), Err(Fault::NotHttp));
+    }
+
+    /// Comes, and then nothing any more: a read too many fails the test.
+    struct Silent<'a>(&'a [u8]);
+
+    impl Read for Silent<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            assert!(!self.0.is_empty(), "waits for more");
+            self.0.read(buffer)
+        }
+    }
+
+    #[test]
+    fn who_keeps_the_connection_is_not_waited_for() {
+        for (bytes, text) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", ""),
+            ("HTTP/1.1 202 OK\r\nContent-Length: 50\r\n\r\nabc", ""),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n", ""),
+            ("HTTP/1.1 500 x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "abc"),
+            ("HTTP/1.1 500 x\r\nContent-Length: 3\r\n\r\nabc", "abc"),
+        ] {
+            let answer = read(&mut Silent(bytes.as_bytes())).expect(bytes);
+            assert_eq!(String::from_utf8_lossy(&answer.text), text);
+        }
     }
 
     #[test]

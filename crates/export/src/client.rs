@@ -151,7 +151,7 @@ mod tests {
         let request = Request {
             address: Address::parse("http://u:p@host:81/a?b").expect("an address"),
             headers: vec![("X-Ä\r\nY".into(), Secret::new("1\r\nInjected: 2".into()))],
-            body: vec![1, 2, 3],
+            body: vec![1, 2, 3].into(),
         };
         let direct = head(&request, None);
         assert!(direct.starts_with("POST /a?b HTTP/1.1\r\nHost: host:81\r\n"), "{direct}");
@@ -169,7 +169,7 @@ mod tests {
         let request = Request {
             address: Address::parse("http://u:p@host").expect("an address"),
             headers: vec![("authorization".into(), Secret::new("Bearer x".into()))],
-            body: vec![],
+            body: Vec::new().into(),
         };
         assert_eq!(head(&request, None).to_lowercase().matches("authorization").count(), 1);
     }

@@ -2,8 +2,8 @@
 //!
 //! Each target has a lane of its own with its own waits: one that is down holds up no other.
 //! A profile is tried at once from memory. If that fails, it goes to the spool, and so does what
-//! comes while the lane waits; the oldest is sent first. What can't be kept on disk waits in memory
-//! up to a bound. Times are of the monotonic clock, in nanoseconds.
+//! comes while the lane waits; the oldest is sent first ([`Turns`]). What can't be kept on disk
+//! waits in memory up to a bound. Times are of the monotonic clock, in nanoseconds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::place::Place;
 use crate::request::{Answer, Request};
 use crate::spool::Waiting;
 use crate::status::{Counts, Status};
+use crate::turns::Turns;
 use crate::verdict::{Verdict, Why};
 
 /// Says something to whoever runs the program.
@@ -32,6 +33,8 @@ const REFUSALS_SAID: usize = 8;
 #[derive(Debug)]
 pub struct Job {
     lane: usize,
+    /// When the profile began.
+    time_ns: u64,
     what: What,
     /// The request.
     pub request: Request,
@@ -52,6 +55,7 @@ struct Lane {
     destination: Destination,
     name: String,
     queue: VecDeque<Queued>,
+    turns: Turns,
     backoff: Backoff,
     counts: Counts,
     error: Option<String>,
@@ -88,6 +92,7 @@ impl Core {
             name: destination.lane(),
             destination,
             queue: VecDeque::new(),
+            turns: Turns::default(),
             backoff: Backoff::new(seed.wrapping_add(n as u64 * 0x9e37_79b9)),
             counts: Counts::default(),
             error: None,
@@ -242,18 +247,33 @@ impl Core {
     }
 
     fn job(&mut self, at: usize, queue_only: bool) -> Option<Job> {
+        let job = self.job_in_turn(at, queue_only);
+        let is_again = job.is_none() && self.lanes.get_mut(at)?.turns.again();
+        if is_again { self.job_in_turn(at, queue_only) } else { job }
+    }
+
+    fn job_in_turn(&mut self, at: usize, queue_only: bool) -> Option<Job> {
         let lane = self.lanes.get_mut(at)?;
+        let turns = &lane.turns;
+        let queued = lane.queue.iter().find(|one| !turns.is_passed(one.parcel.start_unix_ns));
         let spool = self.place.find().filter(|_| !queue_only);
         if let Some(spool) = spool {
-            while let Some(oldest) = spool.oldest(&lane.name).cloned() {
-                let front = lane.queue.front().map(|queued| queued.parcel.start_unix_ns);
-                if front.is_some_and(|front| front < oldest.time_ns) {
+            while let Some(oldest) =
+                spool.oldest(&lane.name, |time| !turns.is_passed(time)).cloned()
+            {
+                if queued.is_some_and(|queued| queued.parcel.start_unix_ns < oldest.time_ns) {
                     break;
                 }
                 match spool.read(&oldest) {
                     Some(parcel) => {
                         let request = lane.destination.request(&parcel);
-                        return Some(Job { lane: at, what: What::Spooled(oldest), request });
+                        let time_ns = oldest.time_ns;
+                        return Some(Job {
+                            lane: at,
+                            time_ns,
+                            what: What::Spooled(oldest),
+                            request,
+                        });
                     }
                     None => {
                         spool.remove(&oldest);
@@ -262,9 +282,10 @@ impl Core {
                 }
             }
         }
-        let front = lane.queue.front()?;
-        let request = lane.destination.request(&front.parcel);
-        Some(Job { lane: at, what: What::Queued(front.number), request })
+        let queued = queued?;
+        let (time_ns, what) = (queued.parcel.start_unix_ns, What::Queued(queued.number));
+        let request = lane.destination.request(&queued.parcel);
+        Some(Job { lane: at, time_ns, what, request })
     }
 
     /// What came of a request.
@@ -274,28 +295,31 @@ impl Core {
             Verdict::Taken => {
                 lane.counts.sent = lane.counts.sent.saturating_add(1);
                 self.recovered(job.lane);
-                self.forget(job);
+                self.forget(job, true);
             }
             Verdict::Later { why, after } => {
                 lane.counts.failed = lane.counts.failed.saturating_add(1);
+                let is_to_go = why.may_be_the_profiles() && lane.turns.failed(job.time_ns);
                 self.failed(job.lane, &why, after, now_ns);
+                if is_to_go {
+                    let text = format!("{why}, again and again, while others were taken");
+                    self.refused(job.lane, &text);
+                    self.forget(job, false);
+                }
             }
             Verdict::Never(why) => {
-                lane.counts.refused = lane.counts.refused.saturating_add(1);
                 lane.backoff.succeeded();
-                self.refused(job.lane, &why);
-                self.forget(job);
+                self.refused(job.lane, &why.to_string());
+                self.forget(job, false);
             }
         }
     }
 
-    fn forget(&mut self, job: &Job) {
+    fn forget(&mut self, job: &Job, is_taken: bool) {
+        let Some(lane) = self.lanes.get_mut(job.lane) else { return };
+        lane.turns.gone(job.time_ns, is_taken);
         match &job.what {
-            What::Queued(number) => {
-                if let Some(lane) = self.lanes.get_mut(job.lane) {
-                    lane.queue.retain(|queued| queued.number != *number);
-                }
-            }
+            What::Queued(number) => lane.queue.retain(|queued| queued.number != *number),
             What::Spooled(waiting) => {
                 if let Some(spool) = self.place.find() {
                     spool.remove(waiting);
@@ -331,9 +355,10 @@ impl Core {
         }
     }
 
-    fn refused(&mut self, at: usize, why: &Why) {
+    fn refused(&mut self, at: usize, text: &str) {
         let Some(lane) = self.lanes.get_mut(at) else { return };
-        let text = why.to_string();
+        lane.counts.refused = lane.counts.refused.saturating_add(1);
+        let text = text.to_owned();
         if lane.refusals.len() < REFUSALS_SAID && !lane.refusals.contains(&text) {
             let place = &lane.destination.address;
             let line = format!(

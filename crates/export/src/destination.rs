@@ -1,11 +1,13 @@
 //! Where a target's profiles go: the address, and what only the request may have.
 
 use std::fmt;
+use std::sync::Arc;
 
 use config::{Config, Secret, Target};
 use profile::Profile;
 
 use crate::address::{Address, BadAddress};
+use crate::base64;
 use crate::identity::Identity;
 use crate::parcel::{Parcel, checksum};
 use crate::request::Request;
@@ -25,6 +27,8 @@ pub struct Destination {
     pub headers: Vec<(String, Secret)>,
     /// Whose it is there, if that is not said by the address: a tenant, a user.
     pub account: String,
+    /// What must not be shown besides what is in the address and the headers.
+    pub secrets: Vec<Secret>,
 }
 
 /// Why a target can't be sent to.
@@ -64,12 +68,18 @@ impl Destination {
     /// # Errors
     /// Why there is none.
     pub fn new(target: Target, config: &Config) -> Option<Result<Self, BadDestination>> {
-        match target {
-            Target::File => None,
-            Target::Datadog => Some(datadog::destination(&config.export.datadog)),
-            Target::Pyroscope => Some(pyroscope::destination(&config.export.pyroscope)),
-            Target::Otlp => Some(otlp::destination(&config.export.otlp)),
-        }
+        let found = match target {
+            Target::File => return None,
+            Target::Datadog => datadog::destination(&config.export.datadog),
+            Target::Pyroscope => pyroscope::destination(&config.export.pyroscope),
+            Target::Otlp => otlp::destination(&config.export.otlp),
+        };
+        // A proxy that answers itself may say who asked.
+        let proxies = [&config.export.http_proxy, &config.export.https_proxy].map(Secret::clone);
+        Some(found.map(|mut destination| {
+            destination.secrets.extend(proxies);
+            destination
+        }))
     }
 
     /// A short name that tells this destination from others: for files that wait for it.
@@ -88,17 +98,41 @@ impl Destination {
             headers.push(plain("Content-Encoding", "gzip"));
         }
         headers.extend(self.headers.iter().cloned());
-        Request { address: self.address.clone(), headers, body: parcel.body.to_vec() }
+        Request { address: self.address.clone(), headers, body: Arc::clone(&parcel.body) }
     }
 
-    /// What must not be shown should the other side send it back.
+    /// What must not be shown should the other side send it back, in whatever form it got it; the
+    /// longest first.
     #[must_use]
-    pub fn hidden(&self) -> Vec<&str> {
-        let secret = self.headers.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str()));
-        let values = secret.map(|(_, value)| value.reveal());
-        let values = values.chain([self.address.user.reveal()]);
-        values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]).collect()
+    pub fn hidden(&self) -> Vec<String> {
+        let headers = self.headers.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str()));
+        let mut hidden: Vec<String> = headers.flat_map(|(_, value)| words(value)).collect();
+        hidden.extend(user_words(&self.address.user));
+        hidden.extend(self.address.path.split_once('?').map(|(_, query)| query.to_owned()));
+        for secret in &self.secrets {
+            hidden.push(secret.reveal().to_owned());
+            let address = secret.reveal().rsplit_once('@').map_or("", |(before, _)| before);
+            let user = address.split_once("://").map_or(address, |(_, user)| user);
+            hidden.extend(user_words(&Secret::new(user.to_owned())));
+        }
+        hidden.retain(|text| !text.is_empty());
+        hidden.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        hidden
     }
+}
+
+/// A header's value, and what of it follows the last blank: the key of `Bearer key`.
+fn words(value: &Secret) -> [String; 2] {
+    let value = value.reveal();
+    [value, value.rsplit(' ').next().unwrap_or_default()].map(str::to_owned)
+}
+
+/// `user:password`, as a header has it, and the password.
+fn user_words(user: &Secret) -> [String; 3] {
+    let user = user.reveal();
+    let password = user.split_once(':').map_or("", |(_, password)| password);
+    let encoded = if user.is_empty() { String::new() } else { base64::encode(user.as_bytes()) };
+    [user.to_owned(), password.to_owned(), encoded]
 }
 
 /// A profile made ready for a target; `None` for files.

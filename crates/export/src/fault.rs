@@ -75,6 +75,20 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether somebody was there to send to.
+    #[must_use]
+    pub const fn is_after_connecting(&self) -> bool {
+        match self {
+            Self::Io { stage, .. } | Self::Time(stage) | Self::Closed(stage) => {
+                matches!(stage, Stage::Sending | Stage::Answer)
+            }
+            Self::NotHttp | Self::HeadTooLarge => true,
+            Self::Proxy(_) | Self::NoCertificates | Self::Tls(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,9 +2,10 @@
 //! until that works.
 //!
 //! In the order of the data: `target` (a profile made ready for each), `parcel` (what that is),
-//! `core` (what waits for whom: `spool` on disk, `place` where that is, `backoff` until when),
-//! `client` (HTTP over `socket` and `tls`, through a `proxy`; `answer` reads what comes back),
-//! `verdict` (what an answer means). `exporter` is the thread that does it.
+//! `core` (what waits for whom: `spool` on disk, `place` where that is, `backoff` until when,
+//! `turns` which of them first), `client` (HTTP over `socket` and `tls`, through a `proxy`;
+//! `answer` reads what comes back), `verdict` (what an answer means). `exporter` is the thread that
+//! does it.
 //!
 //! In the host it has one thread, no runtime of its own, and an end to every wait. Nothing that the
 //! other side sends is trusted. Secrets are in a type that doesn't show them.
@@ -30,6 +31,7 @@ mod spool;
 mod status;
 mod target;
 mod tls;
+mod turns;
 mod verdict;
 
 pub use address::{Address, BadAddress, Scheme};

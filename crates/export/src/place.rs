@@ -50,12 +50,15 @@ impl Place {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         let folder = self.folder();
-        let is_there = |spool: &Spool| spool.folder() == folder && folder.is_dir();
+        let trust = if self.named.is_some() { Trust::Named } else { Trust::OwnOnly };
+        let is_there = |spool: &Spool| spool.folder() == folder && spool.is_there(trust);
         if !self.spool.as_ref().is_some_and(is_there) {
-            let trust = if self.named.is_some() { Trust::Named } else { Trust::OwnOnly };
             // Another owner each time: a lock of before may still be there.
-            let opened = Spool::open(&folder, trust, &self.owner, self.limit_bytes)?;
+            let mut opened = Spool::open(&folder, trust, &self.owner, self.limit_bytes)?;
             self.owner = next_owner(&self.owner);
+            if let Some(before) = self.spool.take().filter(|spool| spool.folder() == folder) {
+                opened.inherit(before);
+            }
             self.spool = Some(opened);
         }
         self.spool.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
@@ -63,7 +66,10 @@ impl Place {
 
     /// The spool, if it has been made, or if its folder is there from before.
     pub fn find(&mut self) -> Option<&mut Spool> {
-        if self.spool.is_none() && has_files(&self.folder()) {
+        let folder = self.folder();
+        // What another user's process, which this one was, left there is for who can read it.
+        self.spool.take_if(|spool| spool.folder() != folder);
+        if self.spool.is_none() && has_files(&folder) {
             let _not_usable = self.make();
         }
         self.spool.as_mut()

@@ -1,5 +1,6 @@
 //! What is sent, and what comes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use config::Secret;
@@ -15,7 +16,7 @@ pub struct Request {
     /// Names and values, besides those that every request has.
     pub headers: Vec<(String, Secret)>,
     /// What is sent.
-    pub body: Vec<u8>,
+    pub body: Arc<[u8]>,
 }
 
 /// An answer.

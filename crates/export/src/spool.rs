@@ -13,13 +13,15 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use model::limits::EXPORT_QUEUE_BYTES_MAX;
+
 use crate::parcel::Parcel;
 
 const PARCEL: &str = ".parcel";
 const LOCK: &str = ".lock";
 const TEMPORARY: &str = ".tmp";
-/// Bytes of a file that is read; no profile is that large.
-const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a file that is read into the host's memory: more than may wait there.
+const FILE_BYTES_MAX: u64 = EXPORT_QUEUE_BYTES_MAX + (1 << 20);
 /// Files of a folder that are looked at: above it somebody else uses it.
 const FILES_MAX: usize = 100_000;
 
@@ -48,6 +50,8 @@ pub struct Waiting {
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
+    /// Which folder that was: device and number.
+    is: (u64, u64),
     owner: String,
     limit_bytes: u64,
     /// Held, never read.
@@ -81,8 +85,8 @@ impl Spool {
     /// Why it can't be used.
     pub fn open(folder: &Path, trust: Trust, owner: &str, limit_bytes: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let data = look(folder, trust)?;
         if trust == Trust::OwnOnly {
-            let data = fs::symlink_metadata(folder)?;
             let is_ours = data.uid() == sys::user::effective_id() && data.mode() & 0o022 == 0;
             if !data.is_dir() || !is_ours {
                 return Err(io::Error::from(io::ErrorKind::PermissionDenied));
@@ -93,6 +97,7 @@ impl Spool {
         lock.try_lock()?;
         Ok(Self {
             folder: folder.to_owned(),
+            is: (data.dev(), data.ino()),
             owner: owner.to_owned(),
             limit_bytes,
             _lock: lock,
@@ -105,6 +110,12 @@ impl Spool {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether the folder is still there, and no other one or a link in its place.
+    #[must_use]
+    pub fn is_there(&self, trust: Trust) -> bool {
+        look(&self.folder, trust).is_ok_and(|data| (data.dev(), data.ino()) == self.is)
     }
 
     /// Keeps a parcel; returns what had to go for it, which is lost.
@@ -178,10 +189,17 @@ impl Spool {
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
-    /// The oldest file of a lane.
+    /// The oldest file of a lane of those that may be sent, by when they began.
     #[must_use]
-    pub fn oldest(&self, lane: &str) -> Option<&Waiting> {
-        self.waiting.iter().find(|waiting| waiting.lane == lane)
+    pub fn oldest(&self, lane: &str, may_be: impl Fn(u64) -> bool) -> Option<&Waiting> {
+        let mut of_lane = self.waiting.iter().filter(|waiting| waiting.lane == lane);
+        of_lane.find(|waiting| may_be(waiting.time_ns))
+    }
+
+    /// Takes over the list of the same folder as it was before: what of it is not there any more is
+    /// found out when it is to be sent, and counted.
+    pub fn inherit(&mut self, mut before: Self) {
+        self.waiting = std::mem::take(&mut before.waiting);
     }
 
     /// Files of a lane, and their bytes.
@@ -201,8 +219,11 @@ impl Spool {
     #[must_use]
     pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {
         let mut bytes = Vec::new();
-        let mut options = OpenOptions::new();
-        let file = options.read(true).open(self.folder.join(&waiting.name)).ok()?;
+        let path = self.folder.join(&waiting.name);
+        let file = sys::plain_file::open(&path, OpenOptions::new().read(true)).ok()?;
+        if file.metadata().ok()?.len() > FILE_BYTES_MAX {
+            return None;
+        }
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         Parcel::from_bytes(&bytes)
     }
@@ -269,7 +290,8 @@ impl Spool {
         let path = self.folder.join(format!("{owner}{LOCK}"));
         // Where there is none, somebody has removed it: then nobody holds it either.
         let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).mode(0o600).open(&path).ok()?;
+        options.write(true).create(true).mode(0o600);
+        let lock = sys::plain_file::open(&path, &mut options).ok()?;
         lock.try_lock().ok()?;
         // Another may have taken over and removed it in between: then this lock is of nothing.
         let (held, there) = (lock.metadata().ok()?, fs::metadata(&path).ok()?);
@@ -283,6 +305,14 @@ impl Drop for Spool {
         if self.waiting.is_empty() {
             let _gone = fs::remove_file(self.folder.join(format!("{}{LOCK}", self.owner)));
         }
+    }
+}
+
+/// What a folder is; one that is not trusted to others is no link.
+fn look(folder: &Path, trust: Trust) -> io::Result<fs::Metadata> {
+    match trust {
+        Trust::Named => fs::metadata(folder),
+        Trust::OwnOnly => fs::symlink_metadata(folder),
     }
 }
 

@@ -41,6 +41,17 @@ pub enum Why {
     },
 }
 
+impl Why {
+    /// Whether it may be for what was sent, and not for the way there.
+    #[must_use]
+    pub const fn may_be_the_profiles(&self) -> bool {
+        match self {
+            Self::Status { .. } => true,
+            Self::Fault(fault) => fault.is_after_connecting(),
+        }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,7 +83,7 @@ const fn meaning(status: u16) -> &'static str {
 impl Verdict {
     /// What came of it. What was sent to `hidden` must not be shown should they send it back.
     #[must_use]
-    pub fn of(result: Result<Answer, Fault>, hidden: &[&str]) -> Self {
+    pub fn of(result: Result<Answer, Fault>, hidden: &[String]) -> Self {
         let answer = match result {
             Ok(answer) => answer,
             Err(fault) => return Self::Later { why: Why::Fault(fault), after: None },
@@ -88,11 +99,11 @@ impl Verdict {
 }
 
 /// The beginning of a text in one line, without secrets and without what a terminal would obey.
-fn shown(text: &[u8], hidden: &[&str]) -> String {
+fn shown(text: &[u8], hidden: &[String]) -> String {
     let mut text = String::from_utf8_lossy(text).into_owned();
     // What is shorter is in other words by chance, and no secret.
     for secret in hidden.iter().filter(|secret| secret.len() >= SECRET_MIN) {
-        text = text.replace(secret, "[secret]");
+        text = text.replace(secret.as_str(), "[secret]");
     }
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     line.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
@@ -130,7 +141,10 @@ mod tests {
     fn what_they_say_is_shown_without_secrets_and_in_one_line() {
         let text = b"bad key 'abc123'\r\n\x1b[31m and\tmore \xff".to_vec();
         let answer = Answer { status: 403, retry_after: None, text };
-        let Verdict::Never(why) = Verdict::of(Ok(answer), &["", "abc123"]) else { panic!("taken") };
+        let Verdict::Never(why) = Verdict::of(Ok(answer), &["".to_owned(), "abc123".to_owned()])
+        else {
+            panic!("taken")
+        };
         let shown = why.to_string();
         assert!(shown.ends_with(": bad key '[secret]' [31m and more \u{fffd}"), "{shown}");
         let long = Answer { status: 400, retry_after: None, text: vec![b'x'; 4000] };

@@ -18,7 +18,7 @@ use crate::index::StringIndex;
 use crate::kind::system_name;
 use crate::label_name::name_in_file;
 use crate::profile::{Profile, Sample, Values};
-use crate::pyroscope::label_name;
+use crate::pyroscope::{self, label_name};
 use crate::report::endpoint_to_comment;
 use crate::span::SpanIds;
 use crate::strings::Strings;
@@ -206,7 +206,13 @@ impl<W: Write> Encoder<'_, W> {
             self.traces.push(trace);
         }
         let mut locations = Vec::new();
-        for sample in &profile.samples {
+        let merged = match self.dialect {
+            Dialect::Full => Vec::new(),
+            Dialect::Pyroscope => pyroscope::samples(profile),
+        };
+        let samples =
+            if self.dialect == Dialect::Full { profile.samples.as_slice() } else { &merged };
+        for sample in samples {
             locations.clear();
             locations.extend(profile.stack(sample.stack).map(|frame| id(frame.get())));
             self.message.packed(field::SAMPLE_LOCATION, locations.iter().copied());

@@ -3,6 +3,10 @@
 //! The messages are `push.v1.PushRequest`, `RawProfileSeries`, `RawSample` and
 //! `types.v1.LabelPair` of `github.com/grafana/pyroscope/api`.
 
+use std::collections::HashMap;
+
+use crate::index::StringIndex;
+use crate::profile::{Profile, Sample};
 use crate::wire::Message;
 
 const REQUEST_SERIES: u64 = 1;
@@ -30,6 +34,26 @@ pub fn push_request(labels: &[(String, String)], pprof: &[u8], id: &str) -> Vec<
     let mut request = Message::default();
     request.nested(REQUEST_SERIES, series.bytes());
     request.into_bytes()
+}
+
+/// A profile's samples without their threads and states, which Pyroscope is not told: those that
+/// differ in nothing else are one. Its servers take so many samples a profile and no more.
+#[must_use]
+pub(crate) fn samples(profile: &Profile) -> Vec<Sample> {
+    let mut merged: Vec<Sample> = Vec::new();
+    let mut known = HashMap::new();
+    for sample in &profile.samples {
+        let span = profile.span_of(sample);
+        let endpoint = span.map_or(StringIndex::EMPTY, |span| span.endpoint);
+        let root = span.map_or(0, |span| span.ids.local_root_span_id);
+        let next = merged.len();
+        let at = *known.entry((sample.stack, endpoint, root, sample.labels)).or_insert(next);
+        match merged.get_mut(at) {
+            Some(same) => same.values.add(sample.values),
+            None => merged.push(Sample { thread: None, state: None, ..*sample }),
+        }
+    }
+    merged
 }
 
 /// A name that Pyroscope takes for a label: letters, digits and `_`, and no digit first.

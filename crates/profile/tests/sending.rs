@@ -48,6 +48,19 @@ fn pyroscope_gets_the_same_sums() {
     assert_eq!(sums, [total.count, total.cpu_ns, total.wall_ns, total.gc_ns]);
 }
 
+/// Threads and their states are left out, and what differs in them alone is one.
+#[test]
+fn pyroscope_gets_each_stack_once() {
+    let mut keys = BTreeMap::new();
+    let seen = series();
+    for sample in &seen.sample {
+        let labels: Vec<_> = sample.label.iter().map(|label| (label.key, label.str)).collect();
+        *keys.entry((sample.location_id.clone(), labels)).or_insert(0) += 1;
+    }
+    assert!(keys.values().all(|n| *n == 1), "{keys:?}");
+    assert!(seen.sample.len() < sample_profile().samples.len(), "nothing to merge");
+}
+
 #[test]
 fn a_push_request_has_labels_and_the_profile() {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());

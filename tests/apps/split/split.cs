@@ -11,8 +11,8 @@ namespace Corprof.TestApps;
 /// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
 /// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
 /// of the thread's CPU time, by its clock, first A and then B. It goes on until it has used
-/// --cpu-seconds N, too, however busy the machine. With --lost FOLDER it works in that
-/// folder, and removes it.
+/// --cpu-seconds N, too, however busy the machine. With --lost FOLDER it works in that folder, and
+/// removes it. With --become USER the process is that user's after two seconds.
 /// </summary>
 /// <remarks>
 /// Slices of one length would be in step with the kernel's tick on some machines, and a
@@ -34,6 +34,9 @@ static unsafe class Split
 
     [DllImport("libc", EntryPoint = "usleep")]
     static extern int Pause(uint micros);
+
+    [DllImport("libc", EntryPoint = "setuid")]
+    static extern int SetUser(uint user);
 
     static long cpuInA;
     static long cpuInB;
@@ -57,6 +60,11 @@ static unsafe class Split
         void Run() => Live(share, seconds, cpuSeconds, inStep, truth);
         var worker = new Thread(Run) { Name = "splitter" };
         worker.Start();
+        if (arguments.Has("become"))
+        {
+            Thread.Sleep(2000);
+            truth.Add("became", SetUser((uint)arguments.Int("become", 0)));
+        }
         worker.Join();
         truth.Tell();
     }

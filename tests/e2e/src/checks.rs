@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use model::{EndReason, Loss};
 
 use crate::run::Run;
+use crate::view::LeafSums;
 
 /// Standard deviations within which a share must lie.
 const SIGMAS: f64 = 4.0;
@@ -52,6 +53,20 @@ impl<'a> Checks<'a> {
         let off = (found as f64 / middle as f64 - 1.0) * 100.0;
         let text = format!("{what}: {found}, and {low} to {high} is right ({off:+.2} %)");
         self.judge((low..=high).contains(&found), text);
+    }
+
+    /// Another's sums must be ours, each but for a fraction, and of no more functions.
+    pub fn same_sums(&mut self, theirs: &LeafSums, ours: &LeafSums, fraction: f64) {
+        self.that(ours.len() > 20, format!("only {} sums", ours.len()));
+        self.that(ours.len() == theirs.len(), format!("{} and {}", theirs.len(), ours.len()));
+        let mut most = 0.0_f64;
+        for (of, value) in ours {
+            let their = theirs.get(of).copied().unwrap_or_default();
+            let off = their.abs_diff(*value) as f64 / *value as f64;
+            most = most.max(off);
+            self.that(off <= fraction, format!("{of:?}: {their} and not {value}"));
+        }
+        self.judge(most <= fraction, format!("{} sums, off by {most:.5} at most", ours.len()));
     }
 
     /// A share of `n` samples must be the true one, within four standard deviations.

@@ -33,6 +33,10 @@ pub enum Manners {
     Garbage,
     /// Answers with a head without end.
     Huge,
+    /// Answers with these bytes, and keeps the connection for as long as the other side does.
+    Keeps(&'static str),
+    /// Answers with what it was sent: the headers, and the path.
+    Echoes(u16),
 }
 
 /// A request that came.
@@ -46,6 +50,8 @@ pub struct Received {
     pub body: Vec<u8>,
     /// Whether it was taken.
     pub taken: bool,
+    /// The status that it was answered with; 0 if there was none.
+    pub status: u16,
 }
 
 impl Received {
@@ -87,7 +93,15 @@ impl Intake {
     /// # Errors
     /// If there is none.
     pub fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("no port")?;
+        Self::start_on(0)
+    }
+
+    /// The same at a port at which nobody listened before; any for 0.
+    ///
+    /// # Errors
+    /// If it is somebody else's.
+    pub fn start_on(port: u16) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).context("no port")?;
         let port = listener.local_addr()?.port();
         let intake = Self { shared: shared(), port };
         let state = Arc::clone(&intake.shared);
@@ -137,6 +151,12 @@ impl Intake {
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         self.shared.lock().received.clone()
+    }
+
+    /// How many there were so far of a kind.
+    #[must_use]
+    pub fn count(&self, is_counted: impl Fn(&Received) -> bool) -> usize {
+        self.shared.lock().received.iter().filter(|received| is_counted(received)).count()
     }
 
     /// Those that it took.
@@ -240,13 +260,35 @@ fn serve(mut stream: impl Connection, shared: &Shared) {
             return;
         }
     };
+    let echoed = format!("{} {:?}", request.path, request.headers);
     let taken = manners == Manners::Good;
+    let status = match manners {
+        Manners::Good => 200,
+        Manners::Status(status, _) => status,
+        _ => 0,
+    };
     {
         let mut state = shared.lock();
-        state.received.push(Received { taken, ..request });
+        state.received.push(Received { taken, status, ..request });
         shared.changed.notify_all();
     }
-    let _gone = answer(&mut stream, &manners);
+    let _gone = match manners {
+        Manners::Keeps(bytes) => keep(&mut stream, bytes),
+        Manners::Echoes(status) => echo(&mut stream, status, &echoed),
+        other => answer(&mut stream, &other),
+    };
+}
+
+fn keep(stream: &mut (impl Read + Write), bytes: &str) -> io::Result<()> {
+    stream.write_all(bytes.as_bytes())?;
+    stream.flush()?;
+    io::copy(stream, &mut io::sink()).map(|_| ())
+}
+
+fn echo(stream: &mut impl Write, status: u16, text: &str) -> io::Result<()> {
+    let length = text.len();
+    write!(stream, "HTTP/1.1 {status} No\r\nContent-Length: {length}\r\n\r\n{text}")?;
+    stream.flush()
 }
 
 fn answer(stream: &mut impl Write, manners: &Manners) -> io::Result<()> {
@@ -269,7 +311,11 @@ fn answer(stream: &mut impl Write, manners: &Manners) -> io::Result<()> {
             let line = [b'x'; 4096];
             while stream.write_all(&line).is_ok() {}
         }
-        Manners::Closes | Manners::Resets | Manners::Early(_) => {}
+        Manners::Closes
+        | Manners::Resets
+        | Manners::Early(_)
+        | Manners::Keeps(_)
+        | Manners::Echoes(_) => {}
     }
     stream.flush()
 }
@@ -342,5 +388,5 @@ fn read_request(stream: &mut impl Read) -> Result<Received> {
         other => anyhow::bail!("either a length or chunks, and not {other:?}"),
     };
     ensure!(!body.is_empty(), "no body");
-    Ok(Received { path: path.to_owned(), headers, body, taken: false })
+    Ok(Received { path: path.to_owned(), headers, body, taken: false, status: 0 })
 }

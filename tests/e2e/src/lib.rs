@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+pub mod arrivals;
 mod built;
 mod checks;
 mod competitors;
@@ -28,6 +29,7 @@ mod form;
 mod intake;
 mod library;
 mod run;
+pub mod server;
 mod session;
 mod tasks;
 mod view;
@@ -43,4 +45,4 @@ pub use library::{launcher, library};
 pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, add_hook, on_both};
 pub use tasks::Tasks;
-pub use view::{Row, View};
+pub use view::{LeafSums, Row, View};

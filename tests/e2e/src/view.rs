@@ -1,7 +1,12 @@
 //! A profile as rows of names, which is what tests ask about.
 
+use std::collections::BTreeMap;
+
 use model::ThreadState;
 use profile::{Profile, SpanIds, Values};
+
+/// Sums by type of value, as what is sent names them, and innermost function; none is 0.
+pub type LeafSums = BTreeMap<(String, String), u64>;
 
 /// One sample of a profile, with all its names.
 #[derive(Clone, Debug)]
@@ -85,6 +90,23 @@ impl View {
     #[must_use]
     pub fn total(&self) -> Values {
         self.of(|_| true)
+    }
+
+    /// The sums of each innermost function.
+    #[must_use]
+    pub fn leaf_sums(&self) -> LeafSums {
+        let mut sums = LeafSums::new();
+        for row in &self.rows {
+            let leaf = row.frames.first().cloned().unwrap_or_default();
+            let Values { count, cpu_ns, wall_ns, gc_ns, .. } = row.values;
+            for (kind, value) in
+                [("samples", count), ("cpu", cpu_ns), ("wall", wall_ns), ("gc", gc_ns)]
+            {
+                *sums.entry((kind.to_owned(), leaf.clone())).or_default() += value;
+            }
+        }
+        sums.retain(|_, value| *value > 0);
+        sums
     }
 
     /// The rows with the largest values, as text; for a failure's message.

@@ -3,55 +3,34 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use e2e::arrivals::{arrived, decoded, flush, made, waiting};
 use e2e::wire::{form, pushed};
-use e2e::{Intake, Manners, Received, Run, Session};
-use profile::{Profile, read};
+use e2e::{Intake, Manners, Session};
+use profile::read;
 use rig::Net9;
 
 const SECONDS: &str = "6";
 const PERIOD: &str = "1s";
 
 fn session(test: &str, intake: &Intake) -> Result<Option<Session>> {
-    session_of(test, intake, SECONDS)
-}
-
-fn session_of(test: &str, intake: &Intake, seconds: &str) -> Result<Option<Session>> {
     let Some(session) = Session::new(test, "split", Net9)? else { return Ok(None) };
     let spool = session.folder.with_extension("spool");
     if spool.exists() {
         fs::remove_dir_all(&spool)?;
     }
     let session = session
-        .args(["--share", "90", "--seconds", seconds])
+        .args(["--share", "90", "--seconds", SECONDS])
         .set("CORPROF_UPLOAD_PERIOD", PERIOD)
         .set("CORPROF_SERVICE", "shop")
         .set("CORPROF_SPOOL_DIR", spool)
         .set("CORPROF_EXPORT", "file,pyroscope")
         .set("CORPROF_PYROSCOPE_URL", intake.url());
     Ok(Some(session))
-}
-
-fn decoded(received: &Received) -> Result<Profile> {
-    Ok(read::decode(&pushed(received)?.pprof)?.profile)
-}
-
-/// The process and the number of a period.
-fn key(profile: &Profile) -> Result<(u64, u64)> {
-    let report = profile.report.as_ref().context("no report")?;
-    Ok((report.pid, report.seq))
-}
-
-/// The periods that arrived, each once.
-fn arrived(intake: &Intake) -> Result<BTreeSet<(u64, u64)>> {
-    intake.taken().iter().map(|received| key(&decoded(received)?)).collect()
-}
-
-fn all(run: &Run) -> BTreeSet<(u64, u64)> {
-    run.profiles.iter().filter_map(|(_, profile)| key(profile).ok()).collect()
 }
 
 #[test]
@@ -62,7 +41,7 @@ fn every_period_arrives() -> Result<()> {
     intake.check()?;
     let mut checks = run.checks();
     checks.that(run.profiles.len() >= 5, format!("{} periods", run.profiles.len()));
-    checks.that(arrived(&intake)? == all(&run), "not all periods arrived");
+    checks.that(arrived(&intake)? == made(&run), "not all periods arrived");
     checks.that(intake.taken().len() == run.profiles.len(), "some arrived twice");
     for received in intake.taken() {
         let labels = pushed(&received)?.labels;
@@ -80,35 +59,6 @@ fn every_period_arrives() -> Result<()> {
 }
 
 #[test]
-fn an_outage_in_the_middle_loses_no_period() -> Result<()> {
-    for (name, manners) in [
-        ("status", Manners::Status(503, "")),
-        ("busy", Manners::Status(429, "Retry-After: 2\r\n")),
-        ("closes", Manners::Closes),
-        ("resets", Manners::Resets),
-        ("garbage", Manners::Garbage),
-        ("huge", Manners::Huge),
-    ] {
-        let intake = Intake::start()?;
-        let test = format!("export-{name}");
-        let Some(session) = session(&test, &intake)? else { return Ok(()) };
-        intake.be(manners);
-        let spool = session.folder.with_extension("spool");
-        // The first period fails; once something has to wait, they come to their senses.
-        let run = session.run_watched(|_| {
-            if waiting(&spool) > 0 {
-                intake.be(Manners::Good);
-            }
-        })?;
-        flush(&spool, &intake)?;
-        ensure!(arrived(&intake)? == all(&run), "{name}: not all periods arrived");
-        ensure!(waiting(&spool) == 0, "{name}: something still waits");
-        run.checks().done()?;
-    }
-    Ok(())
-}
-
-#[test]
 fn what_is_down_at_the_end_is_sent_by_the_next_start() -> Result<()> {
     let intake = Intake::start()?;
     let Some(first) = session("export-down", &intake)? else { return Ok(()) };
@@ -120,42 +70,11 @@ fn what_is_down_at_the_end_is_sent_by_the_next_start() -> Result<()> {
     intake.be(Manners::Good);
     let Some(second) = session("export-down-next", &intake)? else { return Ok(()) };
     let second = second.set("CORPROF_SPOOL_DIR", &spool).run()?;
-    let both: BTreeSet<_> = all(&first).union(&all(&second)).copied().collect();
+    let both: BTreeSet<_> = made(&first).union(&made(&second)).copied().collect();
     ensure!(arrived(&intake)? == both, "not all periods arrived");
     ensure!(waiting(&spool) == 0, "something still waits");
     first.checks().done()?;
     second.checks().done()
-}
-
-/// SIGKILL leaves no time for anything: what was finished by then is sent by the next start.
-#[test]
-fn killed_in_an_outage_it_loses_no_finished_period() -> Result<()> {
-    let intake = Intake::start()?;
-    let Some(first) = session("export-killed", &intake)? else { return Ok(()) };
-    intake.be(Manners::Resets);
-    let spool = first.folder.with_extension("spool");
-    let mut is_killed = false;
-    let first = first.run_watched(|pid| {
-        if !is_killed && waiting(&spool) >= 3 {
-            is_killed = kill(pid);
-        }
-    })?;
-    ensure!(is_killed && first.outcome.status.code().is_none(), "it ended by itself");
-    ensure!(first.profiles.len() >= 3, "{} periods", first.profiles.len());
-    intake.be(Manners::Good);
-    let Some(second) = session_of("export-killed-next", &intake, "2")? else { return Ok(()) };
-    let second = second.set("CORPROF_SPOOL_DIR", &spool).run()?;
-    intake.check()?;
-    let both: BTreeSet<_> = all(&first).union(&all(&second)).copied().collect();
-    ensure!(arrived(&intake)? == both, "{:?} and not {both:?}", arrived(&intake)?);
-    ensure!(intake.taken().len() == both.len(), "some arrived twice");
-    ensure!(waiting(&spool) == 0, "something still waits");
-    second.checks().done()
-}
-
-fn kill(pid: u32) -> bool {
-    let killed = Command::new("kill").args(["-9", &pid.to_string()]).status();
-    killed.is_ok_and(|status| status.success())
 }
 
 /// Each time the profiler comes and goes, and with it its exporter.
@@ -175,7 +94,7 @@ fn attached_and_left_again_and_again_each_profile_arrives_once() -> Result<()> {
     result.context("the program ended at once")??;
     intake.check()?;
     ensure!(run.profiles.len() >= TIMES, "{} periods", run.profiles.len());
-    ensure!(arrived(&intake)? == all(&run), "not all periods arrived");
+    ensure!(arrived(&intake)? == made(&run), "not all periods arrived");
     ensure!(intake.taken().len() == run.profiles.len(), "some arrived twice");
     ensure!(waiting(&spool) == 0, "something waits");
     run.checks_of_attached().done()
@@ -229,30 +148,50 @@ fn a_folder_that_is_gone_changes_nothing() -> Result<()> {
     })?;
     ensure!(is_lost, "its folder is still there");
     flush(&spool, &intake)?;
-    ensure!(arrived(&intake)? == all(&run), "not all periods arrived");
+    ensure!(arrived(&intake)? == made(&run), "not all periods arrived");
     ensure!(waiting(&spool) == 0, "something still waits");
     run.checks().done()
 }
 
-/// Profiles that wait in a folder.
-fn waiting(spool: &Path) -> usize {
-    let entries = fs::read_dir(spool).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "parcel")).count()
-}
-
-/// Sends what waits.
-fn flush(spool: &Path, intake: &Intake) -> Result<()> {
-    if waiting(spool) == 0 {
+/// A process that gives its rights up in an outage: what waits from before is in a folder that it
+/// can't read any more, and what comes then in one of its new user's.
+#[test]
+fn another_user_from_then_on_loses_nothing() -> Result<()> {
+    const USER: u32 = 65_534;
+    let intake = Intake::start()?;
+    let Some(mut session) = session("export-become", &intake)? else { return Ok(()) };
+    if fs::metadata("/proc/self")?.uid() != 0 {
+        println!("SKIPPED export-become: needs root, to become another user");
         return Ok(());
     }
-    let output = Command::new(&e2e::built()?.corprof)
-        .arg("flush")
-        .arg(spool)
-        .env("CORPROF_PYROSCOPE_URL", intake.url())
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "corprof flush: {said}");
-    Ok(())
+    intake.be(Manners::Status(503, ""));
+    let temporary = session.folder.with_extension("tmp");
+    fs::create_dir_all(&temporary)?;
+    for folder in [&session.folder, &temporary] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))?;
+    }
+    session.command.env_remove("CORPROF_SPOOL_DIR");
+    let session =
+        session.args(["--become", &USER.to_string()]).set("TMPDIR", temporary.as_os_str());
+    let of_user = |user: u32| temporary.join(format!("corprof-spool-{user}"));
+    let run = session.run_watched(|_| {
+        if waiting(&of_user(USER)) > 0 {
+            intake.be(Manners::Good);
+        }
+    })?;
+    ensure!(run.number("became")? == 0, "it is still root's");
+    let left = waiting(&of_user(0));
+    ensure!(left > 0, "nothing waited before");
+    ensure!(waiting(&of_user(USER)) == 0, "something still waits");
+    for (folder, user) in [(of_user(0), 0), (of_user(USER), USER)] {
+        let about = fs::metadata(folder)?;
+        ensure!((about.uid(), about.mode() & 0o777) == (user, 0o700), "{about:?}");
+    }
+    flush(&of_user(0), &intake)?;
+    intake.check()?;
+    ensure!(arrived(&intake)? == made(&run), "not all periods arrived");
+    fs::remove_dir_all(&temporary)?;
+    run.checks().done()
 }
 
 /// What Datadog's agent gets is a form of two parts.

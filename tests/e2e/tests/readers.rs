@@ -1,55 +1,128 @@
-//! Others read the files as we do: `go tool pprof`, and our own command line.
+//! Others read the files, and what is sent, as we do: `go tool pprof`, a reader in JavaScript, and
+//! our own command line.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::{Checks, Run, Session, built};
+use e2e::wire::{form, pushed};
+use e2e::{Checks, Intake, LeafSums, Run, Session, built};
 use profile::Values;
-use rig::Net9;
+use rig::{Net9, Rig};
 use serde_json::Value;
 
 /// How far two sums may differ: pprof prints no more digits.
 const FRACTION: f64 = 0.001;
+/// What a reader in JavaScript prints, exactly.
+const NOTHING: f64 = 0.0;
 
+/// The files, and what Pyroscope and Datadog get of the same periods.
 #[test]
-fn go_reads_the_same() -> Result<()> {
+fn others_read_the_same() -> Result<()> {
+    let (pyroscope, datadog) = (Intake::start()?, Intake::start()?);
+    let Some(session) = Session::new("readers", "calls", Net9)? else { return Ok(()) };
+    let spool = session.folder.with_extension("spool");
+    let run = session
+        .args(["--seconds", "3"])
+        .set("CORPROF_CPU_INTERVAL", "2ms")
+        .set("CORPROF_UPLOAD_PERIOD", "1s")
+        .set("CORPROF_EXPORT", "file,pyroscope,datadog")
+        .set("CORPROF_PYROSCOPE_URL", pyroscope.url())
+        .set("CORPROF_DATADOG_URL", datadog.url())
+        .set("CORPROF_SPOOL_DIR", spool)
+        .run()?;
+    pyroscope.check()?;
+    datadog.check()?;
+    let mut series = Vec::new();
+    for received in pyroscope.taken() {
+        series.push(pushed(&received)?.pprof);
+    }
+    let mut attached = Vec::new();
+    for received in datadog.taken() {
+        let parts = form(received.header("content-type"), &received.body)?;
+        attached.push(parts.into_iter().nth(1).context("no profile in the form")?.bytes);
+    }
+    ensure!(series.len() == run.profiles.len(), "{} at Pyroscope", series.len());
+    ensure!(attached.len() == run.profiles.len(), "{} at Datadog", attached.len());
+    let sent = run.folder.with_extension("sent");
+    let all = [
+        ("files", files(&run)?),
+        ("pyroscope", written(&sent, "pyroscope", &series)?),
+        ("datadog", written(&sent, "datadog", &attached)?),
+    ];
+    let ours = run.view.leaf_sums();
+    let mut checks = run.checks();
+    for (who, paths) in &all {
+        println!("{who}:");
+        if let Some(theirs) = by_go(who, paths)? {
+            checks.same_sums(&theirs, &ours, FRACTION);
+        }
+        if let Some(theirs) = by_node(who, paths)? {
+            checks.same_sums(&theirs, &ours, NOTHING);
+        }
+    }
+    fs::remove_dir_all(&sent)?;
+    checks.done()
+}
+
+/// What was sent, as files.
+fn written(folder: &Path, who: &str, sent: &[Vec<u8>]) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder)?;
+    let paths = (0..sent.len()).map(|at| folder.join(format!("{who}-{at}.pb.gz")));
+    let paths: Vec<PathBuf> = paths.collect();
+    for (path, bytes) in paths.iter().zip(sent) {
+        fs::write(path, bytes)?;
+    }
+    Ok(paths)
+}
+
+/// What `go tool pprof` reads; `None`, and said, without Go.
+fn by_go(who: &str, paths: &[PathBuf]) -> Result<Option<LeafSums>> {
     let Some(go) = go() else {
         println!("SKIPPED readers: no Go on this machine, so `go tool pprof` was not asked");
-        return Ok(());
+        return Ok(None);
     };
-    let Some(session) = Session::new("go", "calls", Net9)? else { return Ok(()) };
-    let run = session.args(["--seconds", "3"]).set("CORPROF_CPU_INTERVAL", "2ms").run()?;
-    let mut checks = run.checks();
-    for (index, value) in [("cpu", 0), ("wall", 1), ("cpu-samples", 2)] {
-        let unit = if index == "cpu-samples" { "count" } else { "ns" };
+    let samples = if who == "pyroscope" { "samples" } else { "cpu-samples" };
+    let mut sums = LeafSums::new();
+    for (index, kind) in [("cpu", "cpu"), ("wall", "wall"), (samples, "samples"), ("gc", "gc")] {
+        let unit = if kind == "samples" { "count" } else { "ns" };
         let output = Command::new(&go)
             .args(["tool", "pprof", "-top", "-nodecount=100000", "-nodefraction=0"])
             .args([format!("-sample_index={index}"), format!("-unit={unit}")])
-            .args(files(&run)?)
+            .args(paths)
             .output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{errors}");
-        let theirs = flat(&String::from_utf8_lossy(&output.stdout))?;
-        let mut ours: BTreeMap<String, u64> = BTreeMap::new();
-        for row in &run.view.rows {
-            let values = row.values;
-            let value = [values.cpu_ns, values.wall_ns, values.count][value];
-            let leaf = row.frames.first().cloned().unwrap_or_default();
-            *ours.entry(leaf).or_default() += value;
+        ensure!(output.status.success(), "{who}: {errors}");
+        for (name, value) in flat(&String::from_utf8_lossy(&output.stdout))? {
+            if value > 0 {
+                sums.insert((kind.to_owned(), name), value);
+            }
         }
-        ours.retain(|_, value| *value > 0);
-        checks.that(ours.len() > 20, format!("only {} functions", ours.len()));
-        for (name, value) in &ours {
-            let their = theirs.get(name).copied().unwrap_or_default();
-            let off = their.abs_diff(*value) as f64 / *value as f64;
-            checks.that(off <= FRACTION, format!("{index} of {name}: {their} and not {value}"));
-        }
-        let sum = |map: &BTreeMap<String, u64>| map.values().sum::<u64>();
-        checks.within(format!("{index} of all"), sum(&theirs), sum(&ours), FRACTION);
     }
-    checks.done()
+    Ok(Some(sums))
+}
+
+/// What a reader in JavaScript reads; `None`, and said, if it can't be had.
+fn by_node(who: &str, paths: &[PathBuf]) -> Result<Option<LeafSums>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/pprof.mjs");
+    let rig = Rig::ensure()?;
+    let Some(mut command) = rig.or_skip("readers", rig.pprof_reader(&script))? else {
+        return Ok(None);
+    };
+    let output = command.args(paths).output()?;
+    ensure!(output.status.success(), "{who}: {}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout)?;
+    let mut sums = LeafSums::new();
+    for (kind, functions) in answer.as_object().context("no sums")? {
+        let kind = kind.trim_start_matches("cpu-");
+        for (name, value) in functions.as_object().context("no functions")? {
+            let value = value.as_u64().with_context(|| format!("{who}: {name}: {value}"))?;
+            sums.insert((kind.to_owned(), name.clone()), value);
+        }
+    }
+    Ok(Some(sums))
 }
 
 fn go() -> Option<PathBuf> {

@@ -7,15 +7,13 @@ mod made;
 use std::collections::BTreeMap;
 use std::fs;
 use std::mem::discriminant;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use e2e::server::{Running, folder, free_port, server};
 use e2e::wire::{Part, form};
-use e2e::{Intake, Received, Session, built};
+use e2e::{Intake, LeafSums, Received, Session, built};
 use made::made;
 use profile::{Profile, SelfReport};
 use rig::Net9;
@@ -24,64 +22,28 @@ use serde_json::Value;
 /// How far two sums may differ.
 const FRACTION: f64 = 0.001;
 
-/// A program of `target/servers`, if it is there.
-fn server(name: &str) -> Result<Option<PathBuf>> {
-    let release = built()?.agent.parent().context("no folder")?;
-    let path = release.join("../servers").join(name);
-    if path.is_file() {
-        return Ok(Some(path));
-    }
-    println!("SKIPPED {name}: it is not built; `cargo xtask servers` builds it where it can");
-    Ok(None)
-}
-
-/// Ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _gone = self.0.kill();
-        let _gone = self.0.wait();
-    }
-}
-
-fn wait_for(port: u16) -> Result<()> {
-    let begin = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(begin.elapsed() < Duration::from_secs(60), "nobody listens at port {port}");
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
-fn folder(name: &str) -> Result<PathBuf> {
-    let folder =
-        std::env::temp_dir().join(format!("corprof-servers-{name}-{}", std::process::id()));
-    let _left = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
-}
-
 #[test]
 fn a_real_collector_has_the_same_totals_per_function() -> Result<()> {
     let Some(collector) = server("collector")? else { return Ok(()) };
     let Some(session) = Session::new("collector", "calls", Net9)? else { return Ok(()) };
     let folder = folder("collector")?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_port()?;
     let (config, out) = (folder.join("config.yaml"), folder.join("out.json"));
     let template = include_str!("../../servers/collector/config.yaml");
     let text = template.replace("PORT", &port.to_string()).replace("FILE", &out.to_string_lossy());
     fs::write(&config, text)?;
     let log = fs::File::create(folder.join("log"))?;
-    let child = Command::new(collector)
+    let mut command = Command::new(collector);
+    command
         .arg("--config")
         .arg(format!("file:{}", config.display()))
         .arg("--feature-gates=service.profilesSupport")
         .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()?;
-    let running = Running(child);
-    wait_for(port).with_context(|| fs::read_to_string(folder.join("log")).unwrap_or_default())?;
+        .stderr(log);
+    let mut running = Running::start(command)?;
+    running
+        .wait_for(port)
+        .with_context(|| fs::read_to_string(folder.join("log")).unwrap_or_default())?;
     let run = session
         .args(["--seconds", "4"])
         .set("CORPROF_UPLOAD_PERIOD", "1s")
@@ -92,31 +54,10 @@ fn a_real_collector_has_the_same_totals_per_function() -> Result<()> {
         .set("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
         .run()?;
     // It writes what it has when it is told to end.
-    Command::new("kill").arg(running.0.id().to_string()).status()?;
-    let mut running = running;
-    running.0.wait()?;
+    running.end()?;
     let theirs = collected(&out)?;
     let mut checks = run.checks();
-    let mut ours: BTreeMap<(&str, String), u64> = BTreeMap::new();
-    for row in &run.view.rows {
-        let leaf = row.frames.first().cloned().unwrap_or_default();
-        for (kind, value) in [
-            ("cpu", row.values.cpu_ns),
-            ("wall", row.values.wall_ns),
-            ("samples", row.values.count),
-            ("gc", row.values.gc_ns),
-        ] {
-            *ours.entry((kind, leaf.clone())).or_default() += value;
-        }
-    }
-    ours.retain(|_, value| *value > 0);
-    checks.that(ours.len() > 40, format!("only {} sums", ours.len()));
-    checks.that(ours.len() == theirs.len(), format!("{} and {}", ours.len(), theirs.len()));
-    for ((kind, name), value) in &ours {
-        let their = theirs.get(&((*kind).to_owned(), name.clone())).copied().unwrap_or_default();
-        let off = their.abs_diff(*value) as f64 / *value as f64;
-        checks.that(off <= FRACTION, format!("{kind} of {name}: {their} and not {value}"));
-    }
+    checks.same_sums(&theirs, &run.view.leaf_sums(), FRACTION);
     fs::remove_dir_all(&folder)?;
     checks.done()
 }
@@ -131,9 +72,9 @@ fn number(value: &Value) -> u64 {
 }
 
 /// The sums by type of value and leaf function of all that a collector wrote.
-fn collected(out: &Path) -> Result<BTreeMap<(String, String), u64>> {
+fn collected(out: &Path) -> Result<LeafSums> {
     let text = fs::read_to_string(out).context("the collector wrote nothing")?;
-    let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut sums = LeafSums::new();
     for line in text.lines() {
         let sent: Value = serde_json::from_str(line)?;
         let tables = &sent["dictionary"];

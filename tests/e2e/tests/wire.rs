@@ -25,7 +25,7 @@ fn request(url: &str, bytes: usize) -> Request {
     Request {
         address: Address::parse(url).expect("an address"),
         headers: vec![("Content-Type".into(), Secret::new("x".into()))],
-        body: vec![7; bytes],
+        body: vec![7; bytes].into(),
     }
 }
 
@@ -67,6 +67,50 @@ fn whatever_the_server_does_there_is_an_end_and_a_reason() -> Result<()> {
     let answer = post(&ExportConfig::default(), &intake.url(), short);
     ensure!(answer.is_err(), "{answer:?}");
     Ok(())
+}
+
+/// Who keeps the connection open though we asked to have it closed, who sends more than anybody
+/// reads, who wants us elsewhere.
+#[test]
+fn whoever_answers_oddly_is_understood_and_costs_no_time() -> Result<()> {
+    let moved = "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n";
+    let bomb =
+        "HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n\x1f\x08bombbomb";
+    for (bytes, status) in [
+        ("HTTP/1.1 200 OK\r\n\r\n", 200),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n", 200),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 200),
+        ("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n", 500),
+        (moved, 302),
+        (bomb, 500),
+    ] {
+        let intake = Intake::start()?;
+        intake.be(Manners::Keeps(bytes));
+        let begin = Instant::now();
+        let answer = post(&ExportConfig::default(), &intake.url(), LIMIT);
+        ensure!(begin.elapsed() < LIMIT / 2, "{bytes} took {:?}", begin.elapsed());
+        let answer = answer.map(|answer| answer.status);
+        ensure!(answer == Ok(status), "{bytes}: {answer:?}");
+    }
+    Ok(())
+}
+
+/// A host that has a number of the sixth version and no other.
+#[test]
+fn the_sixth_version_of_the_internet_protocol_will_do() -> Result<()> {
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        println!("SKIPPED wire: this machine has no IPv6");
+        return Ok(());
+    };
+    let url = format!("http://[::1]:{}", listener.local_addr()?.port());
+    let intake = Arc::new(Intake::start()?);
+    let served = Arc::clone(&intake);
+    thread::spawn(move || listener.incoming().flatten().for_each(|stream| served.serve(stream)));
+    let answer = post(&ExportConfig::default(), &url, LIMIT);
+    ensure!(answer.as_ref().is_ok_and(|answer| answer.status == 200), "{answer:?}");
+    let host = intake.received()[0].header("host").to_owned();
+    ensure!(url.ends_with(&host), "{host} and {url}");
+    intake.check()
 }
 
 #[test]
@@ -137,13 +181,21 @@ struct Encrypted {
 }
 
 fn encrypted(name: &str, host: &str) -> Result<Encrypted> {
+    encrypted_until(name, host, None)
+}
+
+/// The same with a certificate that is good until the end of a year.
+fn encrypted_until(name: &str, host: &str, year: Option<i32>) -> Result<Encrypted> {
     let authority_key = rcgen::KeyPair::generate()?;
     let mut authority = rcgen::CertificateParams::new(Vec::new())?;
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority_pem = authority.self_signed(&authority_key)?.pem();
     let issuer = rcgen::Issuer::new(authority, authority_key);
     let key = rcgen::KeyPair::generate()?;
-    let params = rcgen::CertificateParams::new(vec![host.to_owned()])?;
+    let mut params = rcgen::CertificateParams::new(vec![host.to_owned()])?;
+    if let Some(year) = year {
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
+    }
     let certificate = params.signed_by(&key, &issuer)?;
     let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der())
         .map_err(|error| anyhow::anyhow!("{error}"))?;
@@ -186,9 +238,15 @@ fn tls_trusts_whom_it_is_told_to_and_nobody_else() -> Result<()> {
         ExportConfig { ca_file: Some(elsewhere.authority.clone()), ..ExportConfig::default() };
     let answer = post(&named, &format!("https://localhost:{}", elsewhere.port), LIMIT);
     ensure!(matches!(answer, Err(Fault::Tls(_))), "{answer:?}");
+    let expired = encrypted_until("expired.pem", "localhost", Some(2020))?;
+    let named =
+        ExportConfig { ca_file: Some(expired.authority.clone()), ..ExportConfig::default() };
+    let answer = post(&named, &format!("https://localhost:{}", expired.port), LIMIT);
+    let is_said = matches!(&answer, Err(Fault::Tls(why)) if why.contains("xpired"));
+    ensure!(is_said, "{answer:?}");
     let none = ExportConfig { ca_file: Some("/nowhere.pem".into()), ..ExportConfig::default() };
     ensure!(post(&none, &url, LIMIT) == Err(Fault::NoCertificates), "no certificates");
-    for server in [server, other, elsewhere] {
+    for server in [server, other, elsewhere, expired] {
         fs::remove_file(&server.authority)?;
     }
     Ok(())
@@ -373,5 +431,37 @@ fn no_secret_is_shown_anywhere() -> Result<()> {
     }
     ensure!(!shown.contains("planted"), "{shown}");
     fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// A server that says what it was sent, of each target, encoded and decoded, and a proxy's.
+#[test]
+fn what_a_server_sends_back_shows_no_secret() -> Result<()> {
+    let folder = temporary("echo");
+    let intake = Intake::start()?;
+    intake.be(Manners::Echoes(400));
+    let planted = format!("http://user:planted1@127.0.0.1:{}/?planted6", intake.port);
+    let vars = [
+        ("CORPROF_EXPORT", "datadog,pyroscope,otlp"),
+        ("CORPROF_DATADOG_URL", planted.as_str()),
+        ("PYROSCOPE_SERVER_ADDRESS", planted.as_str()),
+        ("PYROSCOPE_BASIC_AUTH_USER", "planted3"),
+        ("PYROSCOPE_BASIC_AUTH_PASSWORD", "planted4"),
+        ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", planted.as_str()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=planted5"),
+    ];
+    let (exporter, said) = exporter(&vars, &folder)?;
+    exporter.offer(&profile(0));
+    intake.wait(|received| received.len() >= 3)?;
+    exporter.stop();
+    let mut shown = said.lock().expect("said").join("\n");
+    exporter.status().iter().for_each(|status| shown.push_str(&status.line()));
+    ensure!(shown.matches("[secret]").count() >= 3, "they say nothing: {shown}");
+    // The passwords as they are, and as `Authorization: Basic` has them.
+    let encoded =
+        ["user:planted1", "planted3:planted4"].map(|text| export::base64(text.as_bytes()));
+    for secret in encoded.iter().map(String::as_str).chain(["planted"]) {
+        ensure!(!shown.contains(secret), "{secret} in {shown}");
+    }
     Ok(())
 }

@@ -13,6 +13,13 @@ use crate::unavailable::Unavailable;
 /// Where a browser may be installed.
 const INSTALLED: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 
+/// Why there is no Node.js; `None` if there is.
+pub(crate) fn no_node() -> Option<Unavailable> {
+    let started = Command::new("node").arg("--version").stdout(Stdio::null()).status();
+    let reason = "install it (on Debian: apt-get install nodejs npm)";
+    started.is_err().then(|| Unavailable::new("Node.js, which runs the script,", reason))
+}
+
 /// Chromium, and what drives it.
 #[derive(Clone, Debug)]
 pub struct Browser {
@@ -26,9 +33,8 @@ impl Browser {
         layout: &Layout,
         retry: Retry,
     ) -> Result<std::result::Result<Self, Unavailable>> {
-        if Command::new("node").arg("--version").stdout(Stdio::null()).status().is_err() {
-            let reason = "install it (on Debian: apt-get install nodejs npm)";
-            return Ok(Err(Unavailable::new("Node.js, which drives the browser,", reason)));
+        if let Some(unavailable) = no_node() {
+            return Ok(Err(unavailable));
         }
         let installed = INSTALLED.map(PathBuf::from).into_iter().find(|path| path.is_file());
         let mut components: Vec<&'static Component> =

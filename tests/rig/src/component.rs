@@ -189,6 +189,15 @@ pub(crate) static SPEEDSCOPE: Component = Component {
     unpack: |site| site.take_whole("speedscope"),
 };
 
+/// pprof-format.
+pub(crate) static PPROF_FORMAT: Component = Component {
+    id: "pprof-format",
+    title: "pprof-format 2.3.2",
+    package: package::PPROF_FORMAT,
+    proof: "pprof-format/dist/esm/index.js",
+    unpack: |site| site.take_whole("pprof-format"),
+};
+
 impl Component {
     /// Unpacks the archive; `staging` is a folder of its own on the same file system.
     pub fn unpack(&self, layout: &Layout, archive: &Path, staging: &Path) -> Result<()> {

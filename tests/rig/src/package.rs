@@ -104,3 +104,12 @@ pub(crate) const SPEEDSCOPE: Package = Package {
     sha256: "2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03",
     megabytes: 1,
 };
+
+/// A reader of pprof files in JavaScript, by others.
+pub(crate) const PPROF_FORMAT: Package = Package {
+    registry: Registry::Npm,
+    name: "pprof-format",
+    version: "2.3.2",
+    sha256: "209b123f810b084accdcdbba2e2304469a7161250f28974d194c226aeb94026c",
+    megabytes: 1,
+};

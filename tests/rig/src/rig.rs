@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, anyhow};
 
 use crate::app::App;
-use crate::browser::Browser;
+use crate::browser::{self, Browser};
 use crate::compile::{self, CompileOptions, Toolchain};
 use crate::component::{self, Component};
 use crate::install::{self, Retry};
@@ -120,6 +120,26 @@ impl Rig {
             Net9 => self.net9.clone(),
             Net10 => self.net10.clone(),
         }
+    }
+
+    /// A script of Node.js, without its arguments, that reads pprof files by a module of others: it
+    /// finds that in its environment (`PPROF_FORMAT`). Downloaded at the first call.
+    ///
+    /// # Errors
+    /// [`Unavailable`] in the chain, if there is no Node.js or no such module.
+    pub fn pprof_reader(&self, script: &Path) -> Result<Command> {
+        if let Some(unavailable) = browser::no_node() {
+            return Err(unavailable.into());
+        }
+        let components: [&'static Component; 1] = [&component::PPROF_FORMAT];
+        let results = install::ensure(&self.layout, &components, Retry::Later)?;
+        if let Some(unavailable) = results.into_iter().find_map(std::result::Result::err) {
+            return Err(unavailable.into());
+        }
+        let mut command = Command::new("node");
+        let module = self.layout.root().join(component::PPROF_FORMAT.proof);
+        command.arg(script).env("PPROF_FORMAT", module);
+        Ok(command)
     }
 
     /// A browser for tests of pages, downloaded at the first call.

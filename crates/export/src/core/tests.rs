@@ -82,6 +82,7 @@ fn destination(target: Target) -> Destination {
         address: Address::parse(&format!("http://{}", target.name())).expect("an address"),
         headers: vec![("Key".into(), Secret::new("planted-secret".into()))],
         account: String::new(),
+        secrets: Vec::new(),
     }
 }
 
@@ -248,4 +249,121 @@ fn at_the_end_the_spool_is_left_for_later() {
     rig.core.done(&job, status(200), 0);
     assert!(rig.core.next(0, true).is_none());
     assert_eq!(rig.core.status()[0].spooled.0, 1);
+}
+
+/// One profile that the target chokes on, while it takes all others.
+#[test]
+fn one_that_is_never_taken_holds_up_no_other_and_goes_at_last() {
+    for mib in [256, 0] {
+        let mut rig = Rig::new(&format!("poison{mib}"), &[Target::Pyroscope], mib);
+        let (mut now_ns, mut sent) = (0, Vec::new());
+        for n in 1..=60 {
+            rig.offer(Target::Pyroscope, n);
+            now_ns += 60 * SECOND;
+            sent.extend(rig.send(now_ns, |_, n| status(if n == 5 { 500 } else { 200 })));
+            // It is known after the first failures of it, and then the others wait no longer.
+            let waiting = rig.core.status()[0].spooled.0 + rig.core.status()[0].queued.0;
+            assert!(waiting <= 2, "{waiting} wait after {n}");
+        }
+        now_ns += 600 * SECOND;
+        sent.extend(rig.send(now_ns, |_, n| status(if n == 5 { 500 } else { 200 })));
+        sent.sort_unstable();
+        assert_eq!(sent, (1..=60).filter(|n| *n != 5).collect::<Vec<u8>>());
+        assert_eq!((rig.counts(0).refused, rig.counts(0).lost()), (1, 1));
+        let said = rig.said.lock().expect("said").join("\n");
+        assert!(said.contains("500") && said.contains("while others were taken"), "{said}");
+    }
+}
+
+/// However long it lasts and whatever they say, as long as they take nothing.
+#[test]
+fn an_outage_of_answers_gives_nothing_up() {
+    let mut rig = Rig::new("answers", &[Target::Pyroscope], 256);
+    let mut now_ns = 0;
+    for n in 1..=200 {
+        rig.offer(Target::Pyroscope, n);
+        now_ns += 60 * SECOND;
+        let sent = rig.send(now_ns, |_, n| match n % 3 {
+            0 => status(500),
+            1 => Err(Fault::Time(Stage::Answer)),
+            _ => status(429),
+        });
+        assert_eq!(sent, [0; 0]);
+    }
+    now_ns += 600 * SECOND;
+    let mut sent = rig.send(now_ns, |_, _| status(200));
+    sent.sort_unstable();
+    assert_eq!(sent, (1..=200).collect::<Vec<u8>>());
+    assert_eq!((rig.counts(0).sent, rig.counts(0).lost()), (200, 0));
+}
+
+/// A service that takes one in three at random gets all at last.
+#[test]
+fn a_target_that_is_moody_gets_all() {
+    let mut rig = Rig::new("moody", &[Target::Pyroscope], 256);
+    let (mut now_ns, draws) = (0, std::cell::Cell::new(7_u64));
+    let mut sent = Vec::new();
+    for n in 1..=300 {
+        if n <= 200 {
+            rig.offer(Target::Pyroscope, n);
+        }
+        now_ns += 60 * SECOND;
+        sent.extend(rig.send(now_ns, |_, _| {
+            draws.set(draws.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            status(if draws.get() >> 33 & 1 == 0 { 200 } else { 503 })
+        }));
+    }
+    sent.extend(rig.send(now_ns + 600 * SECOND, |_, _| status(200)));
+    sent.sort_unstable();
+    assert_eq!(sent, (1..=200).collect::<Vec<u8>>());
+    assert_eq!(rig.counts(0).lost(), 0);
+}
+
+/// The wall clock says when profiles began and nothing else: no wait hangs on it, and none is lost
+/// or sent twice, whether it goes back to 1970 or far ahead.
+#[test]
+fn the_wall_clock_may_be_anything() {
+    let mut rig = Rig::new("wall", &[Target::Pyroscope], 256);
+    let times = [1_790_000_000 * SECOND, 0, u64::MAX, 1_790_000_060 * SECOND, 1, u64::MAX - 1];
+    for (n, start_unix_ns) in (1..).zip(times) {
+        let parcel = Parcel { start_unix_ns, ..parcel(Target::Pyroscope, n) };
+        rig.core.accept(parcel);
+        rig.send(n * SECOND / 10, |_, _| down());
+    }
+    assert_eq!(rig.core.status()[0].spooled.0, 6);
+    assert!(rig.core.due_ns().is_some_and(|due| due <= 10 * SECOND), "{:?}", rig.core.due_ns());
+    // Also after another process has read them from their names.
+    rig.core.spool_all();
+    rig.next(vec![destination(Target::Pyroscope)]);
+    rig.core.adopt();
+    let sent = rig.send(11 * SECOND, |_, _| status(200));
+    assert_eq!(sent, [2, 5, 1, 4, 6, 3]);
+    assert_eq!(rig.core.due_ns(), None);
+}
+
+/// What others may put in the place of the user's own folder after it was opened.
+#[test]
+fn a_folder_that_is_swapped_for_a_link_is_not_written_to() {
+    let name = format!("corprof-core-swapped-{}", std::process::id());
+    let temporary = std::env::temp_dir().join(name);
+    let _left = std::fs::remove_dir_all(&temporary);
+    std::fs::create_dir_all(temporary.join("elsewhere")).expect("a folder");
+    let config = ExportConfig { spool_mib: 256, ..ExportConfig::default() };
+    let place = Place::new(&config, temporary.clone(), crate::identity::random_id());
+    let folder = place.folder();
+    let say: Say = Arc::new(|_, _| {});
+    let mut core = Core::new(vec![destination(Target::Otlp)], place, say, 7);
+    core.accept(parcel(Target::Otlp, 1));
+    let job = core.next(0, false).expect("the one");
+    core.done(&job, down(), 0);
+    core.settle(0);
+    assert_eq!(core.status()[0].spooled.0, 1);
+    std::fs::rename(&folder, temporary.join("away")).expect("moved away");
+    std::os::unix::fs::symlink(temporary.join("elsewhere"), &folder).expect("a link");
+    core.accept(parcel(Target::Otlp, 2));
+    core.settle(0);
+    assert_eq!(core.status()[0].queued.0, 1, "waits in memory");
+    let elsewhere = std::fs::read_dir(temporary.join("elsewhere")).expect("a folder").count();
+    assert_eq!(elsewhere, 0, "written through a link");
+    let _gone = std::fs::remove_dir_all(&temporary);
 }

@@ -52,7 +52,7 @@ fn same(lane: &str) -> Option<String> {
 
 fn drain(spool: &mut Spool, lane: &str) -> Vec<u64> {
     let mut times = Vec::new();
-    while let Some(oldest) = spool.oldest(lane).cloned() {
+    while let Some(oldest) = spool.oldest(lane, |_| true).cloned() {
         times.push(spool.read(&oldest).expect("whole").start_unix_ns);
         spool.remove(&oldest);
     }
@@ -160,7 +160,7 @@ fn a_damaged_file_is_no_parcel() {
     let folder = Folder::new("damaged");
     let mut spool = folder.open("a1", 1 << 20);
     spool.put("one", &parcel(1)).expect("kept");
-    let oldest = spool.oldest("one").cloned().expect("one");
+    let oldest = spool.oldest("one", |_| true).cloned().expect("one");
     let path = folder.0.join(&oldest.name);
     let bytes = fs::read(&path).expect("bytes");
     fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
@@ -197,4 +197,71 @@ fn a_full_disk_loses_nothing_that_is_there() {
     assert!(!names.iter().any(|name| name.ends_with(TEMPORARY)), "{names:?}");
     assert_eq!(times.len(), kept.iter().filter(|kept| **kept).count());
     assert!(again, "room again");
+}
+
+/// What somebody may have put into a folder that several users write to.
+#[test]
+fn links_and_pipes_are_no_parcels_and_are_not_waited_for() {
+    let folder = Folder::new("planted");
+    let mut spool = folder.open("a1", 1 << 20);
+    spool.put("one", &parcel(1)).expect("kept");
+    let secret = folder.0.join("secret");
+    fs::write(&secret, parcel(3).to_bytes()).expect("a file");
+    let link = folder.0.join("dead_one_00000000000000000002_1.parcel");
+    std::os::unix::fs::symlink(&secret, link).expect("a link");
+    for name in ["dead_one_00000000000000000003_1.parcel", "other.lock"] {
+        let made = Command::new("mkfifo").arg(folder.0.join(name)).status();
+        assert!(made.is_ok_and(|status| status.success()));
+    }
+    let huge = File::create(folder.0.join("dead_one_00000000000000000004_1.parcel"));
+    huge.and_then(|file| file.set_len(FILE_BYTES_MAX + 1)).expect("a huge file");
+    assert_eq!(spool.adopt(same).expect("a folder"), 3);
+    let mut whole = Vec::new();
+    while let Some(oldest) = spool.oldest("one", |_| true).cloned() {
+        whole.extend(spool.read(&oldest).map(|parcel| parcel.start_unix_ns));
+        spool.remove(&oldest);
+    }
+    assert_eq!(whole, [1]);
+    assert!(secret.exists(), "what a link leads to stays");
+}
+
+const KILLED: &str = "CORPROF_TEST_KILLED";
+
+/// No test: what the next one starts and kills. It does nothing but put large parcels.
+#[test]
+fn puts_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(KILLED) else { return };
+    let mut spool = Spool::open(Path::new(&folder), Trust::OwnOnly, "dead", 1 << 40).expect("open");
+    for n in 1.. {
+        let large = Parcel { body: vec![7; 4 << 20].into(), ..parcel(n) };
+        spool.put("one", &large).expect("kept");
+    }
+}
+
+/// SIGKILL in the middle of a file: those that were whole are whole, in order, without a gap.
+#[test]
+fn killed_in_the_middle_of_a_file_all_before_it_are_there() {
+    let folder = Folder::new("killed");
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "spool::tests::puts_until_it_is_killed"])
+        .env(KILLED, &folder.0)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("a child");
+    let parcels = || {
+        let entries = fs::read_dir(&folder.0).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(PARCEL)).count()
+    };
+    while parcels() < 3 {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    let there = parcels();
+    let mut next = folder.open("next", 1 << 40);
+    assert_eq!(next.adopt(same).expect("a folder"), there);
+    assert_eq!(drain(&mut next, "one"), (1..=there as u64).collect::<Vec<_>>());
+    drop(next);
+    assert_eq!(folder.names(), [""; 0], "half a file is left behind");
 }

@@ -43,7 +43,8 @@ pub(crate) fn destination(config: &DatadogConfig) -> Result<Destination, BadDest
     } else {
         address("CORPROF_DATADOG_URL", &agent(config, Path::new(SOCKET)))?.join(AGENT_PATH)
     };
-    Ok(Destination { target: Target::Datadog, address, headers, account: String::new() })
+    let (account, secrets) = (String::new(), Vec::new());
+    Ok(Destination { target: Target::Datadog, address, headers, account, secrets })
 }
 
 /// The agent's address: as it is set, or by its host and port, or where agents are by default.
@@ -143,6 +144,6 @@ mod tests {
         assert!(
             found.headers.iter().any(|(name, key)| name == "DD-API-KEY" && key.reveal() == "key")
         );
-        assert!(found.hidden().contains(&"key"));
+        assert!(found.hidden().contains(&"key".to_owned()));
     }
 }

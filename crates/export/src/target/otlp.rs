@@ -25,7 +25,8 @@ pub(crate) fn destination(config: &OtlpConfig) -> Result<Destination, BadDestina
     };
     let headers = tags::attributes(config.headers.reveal()).into_iter();
     let headers = headers.map(|(name, value)| (name, Secret::new(value))).collect();
-    Ok(Destination { target: Target::Otlp, address, headers, account: String::new() })
+    let (account, secrets) = (String::new(), Vec::new());
+    Ok(Destination { target: Target::Otlp, address, headers, account, secrets })
 }
 
 pub(crate) fn parcel(profile: &Profile, identity: &Identity) -> io::Result<Parcel> {

@@ -16,6 +16,8 @@ const PATH: &str = "/push.v1.PusherService/Push";
 const DEFAULT: &str = "http://localhost:4040";
 /// What Pyroscope knows profiles of CPU time as; it makes one type of each value in them.
 const NAME: &str = "process_cpu";
+/// Labels of a series; servers refuse what has more, unless they are told otherwise.
+const LABELS_MAX: usize = 30;
 
 pub(crate) fn destination(config: &PyroscopeConfig) -> Result<Destination, BadDestination> {
     let url = if config.url.is_empty() { DEFAULT } else { config.url.reveal() };
@@ -31,7 +33,8 @@ pub(crate) fn destination(config: &PyroscopeConfig) -> Result<Destination, BadDe
         headers.push(header("X-Scope-OrgID", config.tenant.clone()));
     }
     let account = format!("{} {}", config.tenant, config.user.reveal());
-    Ok(Destination { target: Target::Pyroscope, address, headers, account })
+    let secrets = vec![config.password.clone()];
+    Ok(Destination { target: Target::Pyroscope, address, headers, account, secrets })
 }
 
 fn header(name: &str, value: String) -> (String, Secret) {
@@ -67,6 +70,7 @@ fn labels(identity: &Identity) -> Vec<(String, String)> {
         .map(|(name, value)| (label_name(name), value.clone()))
         .collect();
     let mut labels = distinct(own, &further);
+    labels.truncate(LABELS_MAX);
     labels.sort();
     labels
 }
@@ -96,7 +100,7 @@ mod tests {
         let other = destination(&PyroscopeConfig { tenant: "other".into(), ..config.clone() });
         assert_ne!(other.expect("a destination").lane(), found.lane());
         let token = destination(&PyroscopeConfig { token: secret("t"), ..config });
-        assert!(token.expect("a destination").hidden().contains(&"t"));
+        assert!(token.expect("a destination").hidden().contains(&"t".to_owned()));
     }
 
     #[test]
@@ -116,5 +120,9 @@ mod tests {
             pair("zone", "b"),
         ];
         assert_eq!(labels(&identity), expected);
+        let tags = (0..50).map(|n| pair(&format!("a{n}"), "b")).collect();
+        let many = labels(&Identity { tags, ..identity });
+        assert_eq!(many.len(), LABELS_MAX);
+        assert!(many.contains(&pair("service_name", "shop")), "the tags over it go, not our own");
     }
 }

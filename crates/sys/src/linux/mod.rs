@@ -6,6 +6,7 @@ pub mod control_socket;
 pub mod disposition;
 pub mod memory;
 pub mod pages;
+pub mod plain_file;
 pub mod proc;
 pub mod process_context;
 pub mod processors;

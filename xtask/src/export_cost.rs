@@ -1,0 +1,130 @@
+//! `cargo xtask bench export`: what sending costs a service, whatever its target does. Two
+//! processes of the same service run side by side under the agent; one writes files, the other
+//! sends its profiles, too. They are put under load in turns, each for a window, every other time
+//! the other way round, while the target is up, down or slow.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rig::Rig;
+
+use crate::product::Product;
+use crate::service::{Service, row};
+
+/// How long a process is under load at a time: two periods.
+const WINDOW: Duration = Duration::from_secs(5);
+/// Far shorter than a service's, so that each window has what sending costs.
+const PERIOD: &str = "2s";
+/// For how long it is first: the runtime compiles what is often called once more.
+const WARM_UP: Duration = Duration::from_secs(10);
+
+/// How the target behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manners {
+    /// Takes all.
+    Up,
+    /// Hangs up.
+    Down,
+    /// Answers a byte a second.
+    Slow,
+}
+
+const ALL: [Manners; 3] = [Manners::Up, Manners::Down, Manners::Slow];
+
+/// Measures in so many rounds, and prints a table.
+pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result<()> {
+    let manners = Arc::new(AtomicU8::new(0));
+    let (port, requests) = (listen(&manners)?, &manners);
+    let folder = target.join("bench/export");
+    let start = |name: &str, export: &str| {
+        let [enable, class, path] = config::agent_variables(&product.agent.to_string_lossy());
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let variables = [
+            enable,
+            class,
+            path,
+            ("CORPROF_OUTPUT_DIR", text(&folder.join(name))),
+            ("CORPROF_SPOOL_DIR", text(&folder.join("spool"))),
+            ("CORPROF_UPLOAD_PERIOD", PERIOD.to_owned()),
+            ("CORPROF_EXPORT", export.to_owned()),
+            ("CORPROF_PYROSCOPE_URL", format!("http://127.0.0.1:{port}")),
+        ];
+        Service::start(rig, &variables)
+    };
+    let files = start("files", "file")?;
+    let sends = start("sends", "file,pyroscope")?;
+    for service in [&files, &sends] {
+        service.load(WARM_UP)?;
+    }
+    let mut answers = vec![Vec::new(); ALL.len()];
+    for round in 0..rounds {
+        for (position, one) in ALL.into_iter().enumerate() {
+            eprintln!("bench: export, round {} of {rounds}: {one:?}", round + 1);
+            requests.store(one as u8, Ordering::Relaxed);
+            let pair = if (round + position) % 2 == 0 {
+                (files.load(WINDOW)?, sends.load(WINDOW)?)
+            } else {
+                let sending = sends.load(WINDOW)?;
+                (files.load(WINDOW)?, sending)
+            };
+            answers[position].push(pair);
+        }
+    }
+    drop((files, sends));
+    ensure!(folder.join("sends").is_dir(), "the agent was not there");
+    println!(
+        "\nAnswers in {} s of a service that writes files, and of another that sends its profiles, \
+         too, one each {PERIOD} ({rounds} rounds):\n",
+        WINDOW.as_secs()
+    );
+    println!("| target | files | files and Pyroscope | ratio of a round's |\n|---|---|---|---|");
+    for (one, answers) in ALL.iter().zip(&answers) {
+        println!("{}", row(&format!("{one:?}").to_lowercase(), answers)?);
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// A target that behaves as it is told; gives its port. Its threads end with the process.
+fn listen(manners: &Arc<AtomicU8>) -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let manners = Arc::clone(manners);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let now = manners.load(Ordering::Relaxed);
+            if now != Manners::Down as u8 {
+                // Whoever it is has gone, or has not; both is fine.
+                thread::spawn(move || serve(stream, now == Manners::Slow as u8));
+            }
+        }
+    });
+    Ok(port)
+}
+
+fn serve(mut stream: TcpStream, is_slow: bool) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte)? == 1 {
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+    std::io::copy(&mut Read::by_ref(&mut stream).take(length), &mut std::io::sink())?;
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    if !is_slow {
+        return stream.write_all(answer);
+    }
+    for byte in answer {
+        stream.write_all(&[*byte])?;
+        thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
