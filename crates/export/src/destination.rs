@@ -9,7 +9,7 @@ use crate::address::{Address, BadAddress};
 use crate::identity::Identity;
 use crate::parcel::{Parcel, checksum};
 use crate::request::Request;
-use crate::target::{datadog, otlp, pyroscope};
+use crate::target::{datadog, otlp, pyroscope, server};
 
 /// Headers of ours that are no secrets.
 const PLAIN: [&str; 3] = ["DD-EVP-ORIGIN", "DD-EVP-ORIGIN-VERSION", "X-Scope-OrgID"];
@@ -69,6 +69,7 @@ impl Destination {
             Target::Datadog => Some(datadog::destination(&config.export.datadog)),
             Target::Pyroscope => Some(pyroscope::destination(&config.export.pyroscope)),
             Target::Otlp => Some(otlp::destination(&config.export.otlp)),
+            Target::Server => Some(server::destination(&config.export.server)),
         }
     }
 
@@ -115,6 +116,7 @@ pub fn parcel(
         Target::Datadog => Some(datadog::parcel(profile, identity)),
         Target::Pyroscope => Some(pyroscope::parcel(profile, identity)),
         Target::Otlp => Some(otlp::parcel(profile, identity)),
+        Target::Server => Some(server::parcel(profile, identity)),
     }
 }
 
