@@ -17,8 +17,11 @@ export async function withBrowser(use) {
   }
 }
 
-/** A page whose complaints, and whose requests beyond files, are noted. */
-export async function newPage(browser, options = {}) {
+/**
+ * A page whose complaints are noted, and whose requests beyond files and that origin (of a server of
+ * ours) are, too.
+ */
+export async function newPage(browser, options = {}, origin = null) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 800 },
     acceptDownloads: true,
@@ -32,7 +35,18 @@ export async function newPage(browser, options = {}) {
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => {
     const url = request.url();
-    if (!/^(file|data|blob|about):/.test(url)) complaints.push(`a request to ${url}`);
+    const isOurs = origin !== null && url.startsWith(`${origin}/`);
+    if (!isOurs && !/^(file|data|blob|about):/.test(url)) complaints.push(`a request to ${url}`);
   });
   return { page, complaints };
+}
+
+/** Does something in the page of `corprof view`, and waits until what it asks for is shown. */
+export async function answered(page, action) {
+  const before = await page.evaluate(() => window.corprof.asked);
+  await action();
+  await page.waitForFunction(
+    (before) => window.corprof.asked > before && window.corprof.answered === window.corprof.asked,
+    before,
+  );
 }

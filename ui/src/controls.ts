@@ -1,11 +1,34 @@
 /** The form: what of the profile is shown. */
 
-import { type Profile, type Value, VALUES } from './profile';
-import type { Selection } from './selection';
+import { type Value, VALUES } from './profile';
 import { element } from './table';
 
 const VALUE_NAMES: Record<Value, string> = { cpu: 'CPU', wall: 'wall', gc: 'GC pauses' };
 const ALL = '-1';
+
+/** What there is to choose from. */
+export interface Choices {
+  /** Values of which there is anything. */
+  values: readonly Value[];
+  value: Value;
+  threads: readonly string[];
+  endpoints: readonly string[];
+  /** Names, and the numbers that rows have. */
+  states: readonly [string, number][];
+  /** As `name=value`. */
+  labels: readonly string[];
+}
+
+/** What is chosen; -1 is everything. */
+export interface Chosen {
+  value: Value;
+  thread: number;
+  endpoint: number;
+  state: number;
+  /** As `name=value`. */
+  label: string | null;
+  fold: boolean;
+}
 
 /** Fills the form; calls back when another part is to be shown. */
 export class Controls {
@@ -16,44 +39,54 @@ export class Controls {
   private readonly label = element<HTMLSelectElement>('label');
   private readonly fold = element<HTMLInputElement>('fold');
 
-  constructor(private readonly profile: Profile, changed: () => void) {
-    const { header, rows } = profile;
+  constructor(choices: Choices, changed: () => void) {
     for (const value of VALUES) {
-      if (!rows.values[value].some((ns) => ns > 0)) continue;
-      this.value.append(new Option(VALUE_NAMES[value], value));
+      if (choices.values.includes(value)) this.value.append(new Option(VALUE_NAMES[value], value));
     }
-    this.value.value = header.value;
-    fill(this.thread, 'all threads', header.threads.map((name, at) => [name, at]));
-    fill(this.endpoint, 'all', header.endpoints.map((name, at) => [name, at]));
-    fill(this.state, 'all', statesOf(profile));
-    fill(this.label, 'all', labelsOf(profile).map((text) => [text, text]));
+    this.value.value = choices.value;
+    fill(this.thread, 'all threads', choices.threads.map((name, at) => [name, at]));
+    fill(this.endpoint, 'all', choices.endpoints.map((name, at) => [name, at]));
+    fill(this.state, 'all', choices.states);
+    fill(this.label, 'all', choices.labels.map((text) => [text, text]));
     element('controls').addEventListener('submit', (event) => event.preventDefault());
     for (const field of [this.value, this.thread, this.endpoint, this.state, this.label, this.fold]) {
       field.addEventListener('change', changed);
     }
   }
 
-  selection(): Selection {
+  /** What is chosen now. */
+  chosen(): Chosen {
     return {
       value: this.value.value as Value,
       thread: Number(this.thread.value),
       endpoint: Number(this.endpoint.value),
       state: Number(this.state.value),
-      labels: this.labels(),
+      label: this.label.value === ALL ? null : this.label.value,
       fold: this.fold.checked,
     };
   }
 
-  private labels(): ReadonlySet<number> | null {
-    const wanted = this.label.value;
-    if (wanted === ALL) return null;
-    const sets = this.profile.header.labels;
-    const has = (set: [string, string][]) => set.some((label) => label.join('=') === wanted);
-    return new Set(sets.flatMap((set, at) => (has(set) ? [at] : [])));
+  /** Chooses something; what there is not is everything. */
+  choose(chosen: Partial<Chosen>): void {
+    const set = (select: HTMLSelectElement, value: string | number | null | undefined) => {
+      if (value === undefined) return;
+      select.value = String(value ?? ALL);
+      if (select.selectedIndex < 0) select.selectedIndex = 0;
+    };
+    set(this.value, chosen.value);
+    set(this.thread, chosen.thread);
+    set(this.endpoint, chosen.endpoint);
+    set(this.state, chosen.state);
+    set(this.label, chosen.label);
+    this.fold.checked = chosen.fold ?? this.fold.checked;
   }
 }
 
-function fill(select: HTMLSelectElement, all: string, options: [string, number | string][]): void {
+function fill(
+  select: HTMLSelectElement,
+  all: string,
+  options: readonly (readonly [string, number | string])[],
+): void {
   select.append(new Option(all, ALL));
   for (const [name, value] of options) select.append(new Option(name, String(value)));
   const hasChoice = options.length > 1;
@@ -62,15 +95,7 @@ function fill(select: HTMLSelectElement, all: string, options: [string, number |
   if (label && options.length === 0) label.hidden = true;
 }
 
-/** The states that there are. */
-function statesOf(profile: Profile): [string, number][] {
-  const present = new Set(profile.rows.state);
-  const states = profile.header.states.map((name, at): [string, number] => [name, at + 1]);
-  return states.filter(([, number]) => present.has(number));
-}
-
-/** All labels, as `name=value`. */
-function labelsOf(profile: Profile): string[] {
-  const labels = profile.header.labels.flat().map((label) => label.join('='));
-  return [...new Set(labels)].sort();
+/** All labels of these sets, as `name=value`. */
+export function labelsOf(sets: readonly [string, string][][]): string[] {
+  return [...new Set(sets.flat().map((label) => label.join('=')))].sort();
 }

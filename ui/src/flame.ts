@@ -77,11 +77,11 @@ export class Flame {
     this.listen();
   }
 
-  /** Shows another tree, from its root. */
-  show(tree: Tree): void {
+  /** Shows another tree, from its root or zoomed to a node of it. */
+  show(tree: Tree, zoom = 0): void {
     this.tree = tree;
-    this.zoom = 0;
-    this.focus = -1;
+    this.zoom = zoom;
+    this.focus = zoom > 0 ? zoom : -1;
     this.layOut();
     this.toRoot();
   }
@@ -157,9 +157,12 @@ export class Flame {
     const tree = this.tree as Tree;
     const row = box.row + 1;
     let { x } = box;
+    // What lies on it in nodes that are not in the tree is there all the same.
+    let missing = tree.total[box.node] - tree.self[box.node];
     let rest = 0;
     for (const node of tree.childrenOf(box.node)) {
       const width = tree.total[node] * scale;
+      missing -= tree.total[node];
       if (width < NARROW) {
         // They are sorted: all that follow are narrow, too.
         rest += width;
@@ -170,6 +173,7 @@ export class Flame {
       open.push(child);
       x += width;
     }
+    rest += Math.max(missing, 0) * scale;
     if (rest >= NARROW) this.put({ node: box.node, row, x, width: rest, isRest: true });
   }
 

@@ -1,13 +1,16 @@
 /** The page: reads the profile in it, and shows what is asked for. */
 
 import { colours, onThemeChange } from './colours';
-import { Controls } from './controls';
+import { type Choices, Controls, labelsOf } from './controls';
 import { type Direction, Flame, type Listener, type Naming } from './flame';
-import { type Profile, read } from './profile';
+import { showLegend } from './legend';
+import { showPath } from './path';
+import { type Profile, read, VALUES } from './profile';
 import { callees, callers } from './sandwich';
-import { Adder, type Totals } from './selection';
+import { Adder, type Selection, type Totals } from './selection';
 import { element, Table } from './table';
 import { ms, percent } from './text';
+import { Tip } from './tip';
 import { Tree } from './tree';
 
 const EMPTY = new Tree(Int32Array.of(-1), Int32Array.of(-1), Float64Array.of(0));
@@ -23,7 +26,7 @@ class Page {
   private readonly callees: Flame;
   private readonly trees = new Map<string, Tree>();
   private readonly search = element<HTMLInputElement>('search');
-  private readonly tip = element('tip');
+  private readonly tip: Tip;
   private tree = EMPTY;
   private totals: Totals = { self: new Float64Array(), total: new Float64Array() };
   private chosen = -1;
@@ -32,8 +35,9 @@ class Page {
     const { functions } = profile.header;
     this.naming = { name: (of) => functions.names[of], origin: (of) => functions.origins[of] };
     this.adder = new Adder(profile);
-    this.controls = new Controls(profile, () => this.show());
-    this.table = new Table(profile, (of) => this.choose(of));
+    this.tip = new Tip(profile.header);
+    this.controls = new Controls(choices(profile), () => this.show());
+    this.table = new Table(profile.header, (of) => this.choose(of));
     this.graph = this.flame('flame', 'icicle', 'Flame graph: arrows go to callers, callees and '
       + 'neighbours, Enter zooms, s shows callers and callees, Escape shows all');
     this.callers = this.flame('callers', 'flame', 'Callers of the chosen function');
@@ -49,10 +53,10 @@ class Page {
     const listener: Listener = {
       zoomed: (node) => {
         if (id === 'flame') this.path(node);
-        this.tell(treeOf(), node);
+        this.tip.tell(treeOf(), node, this.whole());
       },
-      pointed: (node, x, y) => this.point(treeOf(), node, x, y),
-      focused: (node) => this.tell(treeOf(), node),
+      pointed: (node, x, y) => this.tip.point(treeOf(), node, this.whole(), x, y),
+      focused: (node) => this.tip.tell(treeOf(), node, this.whole()),
       chosen: (node) => this.choose(treeOf().functions[node]),
     };
     return new Flame(element(id), this.naming, colours, listener, direction, label);
@@ -60,13 +64,27 @@ class Page {
 
   /** Adds up what is selected, and shows it everywhere. */
   private show(): void {
-    this.tree = this.adder.tree(this.controls.selection());
+    this.tree = this.adder.tree(this.selection());
     this.put('flame', this.graph, this.tree);
     this.totals = this.adder.totals(this.tree);
     this.path(0);
     this.find();
     if (this.chosen >= 0) this.sandwich();
     document.documentElement.dataset['whole'] = String(this.tree.total[0]);
+  }
+
+  /** All nanoseconds. */
+  private whole(): number {
+    return this.tree.total[0];
+  }
+
+  private selection(): Selection {
+    const { label, ...chosen } = this.controls.chosen();
+    const sets = this.profile.header.labels;
+    const has = (set: [string, string][]) => set.some((one) => one.join('=') === label);
+    const labels = label === null ? null
+      : new Set(sets.flatMap((set, at) => (has(set) ? [at] : [])));
+    return { ...chosen, labels };
   }
 
   private put(id: string, flame: Flame, tree: Tree): void {
@@ -80,7 +98,7 @@ class Page {
     element('graph').hidden = of >= 0;
     element('sandwich').hidden = of < 0;
     this.table.markChosen(of);
-    this.point(EMPTY, -1, 0, 0);
+    this.tip.hide();
     if (of >= 0) this.sandwich();
   }
 
@@ -108,57 +126,12 @@ class Page {
 
   /** How one came to what is zoomed to. */
   private path(node: number): void {
-    const steps = this.tree.path(node).map((step) => {
-      const button = document.createElement('button');
-      button.type = 'button';
-      const of = this.tree.functions[step];
-      button.textContent = of < 0 ? 'all' : this.naming.name(of);
-      button.addEventListener('click', () => this.graph.zoomTo(step));
-      return button;
-    });
-    // A deep stack would fill the page: its beginning and its end say enough.
-    const shown: (Node | string)[] = steps.length > 7 ? [steps[0], '…', ...steps.slice(-5)] : steps;
-    const parts = shown.flatMap((step, at) => (at > 0 ? [' › ', step] : [step]));
-    element('path').replaceChildren(...parts);
-  }
-
-  private text(tree: Tree, node: number): string {
-    const of = tree.functions[node];
-    const whole = this.tree.total[0];
-    const { functions, modules, origins } = this.profile.header;
-    const amount = (ns: number) => `${ms(ns)} (${percent(ns, whole)})`;
-    const times = `total ${amount(tree.total[node])}\nself ${amount(tree.self[node])}`;
-    if (of < 0) return `all\n${times}`;
-    const module = modules[functions.modules[of]];
-    const origin = origins[functions.origins[of]];
-    return `${functions.names[of]}\n${module ? `${module}, ${origin}` : origin}\n${times}`;
-  }
-
-  private point(tree: Tree, node: number, x: number, y: number): void {
-    this.tip.hidden = node < 0;
-    if (node < 0) return;
-    this.tip.textContent = this.text(tree, node);
-    const { offsetWidth, offsetHeight } = this.tip;
-    this.tip.style.left = `${Math.max(Math.min(x + 14, innerWidth - offsetWidth - 8), 4)}px`;
-    const below = y + 18 + offsetHeight < innerHeight;
-    this.tip.style.top = `${below ? y + 18 : Math.max(y - offsetHeight - 10, 4)}px`;
-  }
-
-  /** For those who don't see it. */
-  private tell(tree: Tree, node: number): void {
-    element('told').textContent = this.text(tree, node);
+    const go = (step: number) => this.graph.zoomTo(step);
+    showPath(element('path'), this.tree, node, (of) => this.naming.name(of), go);
   }
 
   private legend(onPaper: boolean): void {
-    const { origins } = this.profile.header;
-    const items = origins.map((name, at) => {
-      const item = document.createElement('li');
-      const colour = document.createElement('span');
-      colour.style.background = colours(onPaper).origins[at];
-      item.append(colour, name);
-      return item;
-    });
-    element('legend').replaceChildren(...items);
+    showLegend(element('legend'), this.profile.header.origins, colours(onPaper).origins);
   }
 
   private about(): void {
@@ -219,6 +192,21 @@ class Page {
     }
     return null;
   }
+}
+
+/** What there is to choose from in a profile. */
+function choices(profile: Profile): Choices {
+  const { header, rows } = profile;
+  const present = new Set(rows.state);
+  const states = header.states.map((name, at): [string, number] => [name, at + 1]);
+  return {
+    values: VALUES.filter((value) => rows.values[value].some((ns) => ns > 0)),
+    value: header.value,
+    threads: header.threads,
+    endpoints: header.endpoints,
+    states: states.filter(([, number]) => present.has(number)),
+    labels: labelsOf(header.labels),
+  };
 }
 
 async function start(): Promise<void> {

@@ -54,7 +54,7 @@ export interface Profile {
 }
 
 /** Reads numbers, one after the other. */
-class Numbers {
+export class Numbers {
   private at: number;
 
   constructor(private readonly bytes: Uint8Array, begin: number) {

@@ -1,6 +1,6 @@
 /** The table of functions, the largest first. */
 
-import type { Profile } from './profile';
+import type { Names } from './names';
 import type { Totals } from './selection';
 import { ms, percent } from './text';
 
@@ -18,7 +18,7 @@ export class Table {
   private marks: Uint8Array | null = null;
   private chosen = -1;
 
-  constructor(private readonly profile: Profile, private readonly choose: (of: number) => void) {
+  constructor(private readonly names: Names, private readonly choose: (of: number) => void) {
     for (const button of document.querySelectorAll<HTMLButtonElement>('[data-sort]')) {
       button.addEventListener('click', () => this.sortBy(button.dataset['sort'] as Sort));
     }
@@ -72,7 +72,7 @@ export class Table {
   }
 
   private row(of: number): HTMLTableRowElement {
-    const { functions, modules } = this.profile.header;
+    const { functions, modules } = this.names;
     const row = document.createElement('tr');
     row.dataset['function'] = String(of);
     row.dataset['self'] = String(this.totals.self[of]);

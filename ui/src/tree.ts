@@ -8,15 +8,21 @@ export class Tree {
   private readonly children: Int32Array;
   private readonly sorted = new Map<number, number[]>();
 
-  /** `self` is the nanoseconds of each node itself. */
+  /**
+   * `self` is the nanoseconds of each node itself; `total`, those with all above it, is given for a
+   * tree that lacks some of its nodes.
+   */
   constructor(
     readonly parents: Int32Array,
     readonly functions: Int32Array,
     readonly self: Float64Array,
+    total?: Float64Array,
   ) {
     const length = parents.length;
-    this.total = self.slice();
-    for (let node = length - 1; node > 0; node--) this.total[parents[node]] += this.total[node];
+    this.total = total ?? self.slice();
+    for (let node = length - 1; node > 0 && !total; node--) {
+      this.total[parents[node]] += this.total[node];
+    }
     this.firsts = new Int32Array(length + 1);
     for (let node = 1; node < length; node++) this.firsts[parents[node] + 1]++;
     for (let node = 0; node < length; node++) this.firsts[node + 1] += this.firsts[node];

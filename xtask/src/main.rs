@@ -14,6 +14,7 @@ mod managed;
 mod product;
 mod servers;
 mod service;
+mod serving;
 mod setup;
 mod test;
 mod thread_cost;
@@ -31,12 +32,16 @@ tasks:
   bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach|export]...
            what the profiler costs, as ratios of runs that alternate; idle, of so many threads;
            after it has left; and what sending does
+  bench serve [--minutes N]
+           twenty agents that push to `corprof serve` while it is asked
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release
   loom     try all orders in which threads can meet in the ring and at the gate
   demo [web|roslyn|split]... [--quick]
            profile real programs and show what the profiler says of them
+  fuzz intake [--minutes N]
+           push changed bodies to `corprof serve`
   outage [--minutes N] [--net VERSION] [TEST]...
            programs whose profiles can't be sent: a target that is down for minutes, servers that
            misbehave, a full disk, SIGKILL
@@ -58,10 +63,14 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        Some("bench") if arguments.get(1).is_some_and(|what| what == "serve") => {
+            serving::bench(&arguments[2..])
+        }
         Some("bench") => bench::run(&arguments[1..]),
         Some("build") => build::run(&arguments[1..]),
         Some("chaos") => long::chaos(&arguments[1..]),
         Some("loom") => interleave::run(&arguments[1..]),
+        Some("fuzz") => serving::fuzz(&arguments[1..]),
         Some("demo") => demo::run(&arguments[1..]),
         Some("test") => test::run(&arguments[1..]),
         Some("truth") => truth::run(&arguments[1..]),

@@ -67,8 +67,14 @@ pub fn build(target: &Path) -> Result<Product> {
 /// # Errors
 /// If it fails; it has said why.
 pub fn cargo(arguments: &[&str]) -> Result<()> {
+    cargo_with(arguments, &[])
+}
+
+/// The same, with variables.
+pub fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let status = rig::cargo()
         .args(arguments)
+        .envs(variables.iter().copied())
         .current_dir(workspace::root())
         .status()
         .context("cargo could not be started")?;

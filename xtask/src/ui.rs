@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::workspace;
 
 const USAGE: &str = "usage: cargo xtask ui [--check]";
-const PAGES: [&str; 1] = ["flamegraph.html"];
+const PAGES: [&str; 2] = ["flamegraph.html", "view.html"];
 /// Holds the lock file that the installed packages are of.
 const INSTALLED: &str = "node_modules/.installed";
 

@@ -3,6 +3,7 @@
 mod processes;
 mod running;
 mod sending;
+mod serving;
 mod viewing;
 
 use std::ffi::OsString;
@@ -25,10 +26,13 @@ use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
 use sending::{FLUSH_EXAMPLES, FLUSH_LONG, UPLOAD_EXAMPLES, UPLOAD_LONG};
 pub use sending::{FlushArgs, UploadArgs};
+pub use serving::ServeArgs;
+use serving::{SERVE_EXAMPLES, SERVE_LONG};
 use viewing::{
     CONVERT_EXAMPLES, CONVERT_LONG, DIFF_EXAMPLES, DIFF_LONG, FLAMEGRAPH_EXAMPLES, FLAMEGRAPH_LONG,
+    VIEW_EXAMPLES, VIEW_LONG,
 };
-pub use viewing::{ConvertArgs, DiffArgs, FlamegraphArgs, OwnOrTotal};
+pub use viewing::{ConvertArgs, DiffArgs, FlamegraphArgs, OwnOrTotal, ViewArgs};
 
 /// Reads the command line; ends the process if it makes no sense, or asks for help.
 pub fn parse() -> Cli {
@@ -134,9 +138,15 @@ pub enum Command {
     /// Write a page that shows where time went: a flame graph that works without a network
     #[command(long_about = FLAMEGRAPH_LONG, after_help = FLAMEGRAPH_EXAMPLES)]
     Flamegraph(FlamegraphArgs),
+    /// Look at profiles in the browser: timeline, flame graph, requests, what changed
+    #[command(long_about = VIEW_LONG, after_help = VIEW_EXAMPLES)]
+    View(ViewArgs),
     /// Compare profiles: what became more expensive or cheaper, by more than chance may explain
     #[command(long_about = DIFF_LONG, after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
+    /// Take the profiles that agents push, keep them on disk, and show them
+    #[command(long_about = SERVE_LONG, after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// Print the variables that profile a program without `corprof run`
     #[command(long_about = ENV_LONG, after_help = ENV_EXAMPLES)]
     Env(EnvArgs),
@@ -219,6 +229,11 @@ pub struct ReportArgs {
     #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
           value_parser = rows)]
     pub top: usize,
+
+    /// Then look at the profiles in the browser, as with `corprof view`; also switches --timeline
+    /// on
+    #[arg(long)]
+    pub view: bool,
 }
 
 const TOP_LONG: &str = "\

@@ -21,7 +21,7 @@ use crate::args::{AttachArgs, RUN_PERIOD};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
-use crate::run::{EXPORT, with_files};
+use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
@@ -125,6 +125,7 @@ fn attached(
     let more = vec![("pid", json!(pid))];
     let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
     outcome.show(&loaded, &args.report)?;
+    outcome::view(&files, &args.report)?;
     Ok(0)
 }
 
@@ -164,8 +165,9 @@ fn at_work(pid: u32, name: &str) -> String {
 fn request(args: &AttachArgs, place: &Place, process: &Process) -> Request {
     let given = args.options.settings();
     let log = place.theirs.join(LOG);
-    let defaults =
-        [("CORPROF_UPLOAD_PERIOD", RUN_PERIOD.into()), ("CORPROF_LOG_FILE", log.to_string_lossy())];
+    let timeline = args.report.view.then_some((TIMELINE, "true".into()));
+    let period = ("CORPROF_UPLOAD_PERIOD", RUN_PERIOD.into());
+    let defaults = [period, ("CORPROF_LOG_FILE", log.to_string_lossy())];
     // Who runs it by hand wants it, and to end it, whatever the environment says.
     let always = [
         ("CORPROF_OUTPUT_DIR", place.theirs.to_string_lossy()),
@@ -178,7 +180,7 @@ fn request(args: &AttachArgs, place: &Place, process: &Process) -> Request {
     let always = always.into_iter().chain(targets.map(|targets| (EXPORT, targets.into())));
     let always: Vec<_> = always.collect();
     let is_given = |name: &str| given.iter().any(|(other, _)| other == name);
-    let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
+    let defaults = defaults.into_iter().chain(timeline).filter(|(name, _)| !is_given(name));
     let rest = given.iter().filter(|(name, _)| always.iter().all(|(other, _)| other != name));
     let mut settings: Vec<(String, String)> = rest.map(absolute).collect();
     settings.extend(defaults.chain(always).map(|(name, value)| (name.to_owned(), value.into())));

@@ -6,7 +6,7 @@ use crate::failure::{FAILED, Failure};
 use crate::files::{self, Named};
 use crate::filters::Filters;
 use crate::loaded::{Loaded, Loader};
-use crate::{note, nothing, warn};
+use crate::{error_of_file, note, nothing, warn};
 
 /// Reads each file once, and gives all of them as one, not filtered yet; and how many could not be
 /// read, which were named on standard error.
@@ -71,10 +71,4 @@ fn read_all(named: &[PathBuf], filters: &Filters) -> (Loader, usize) {
         n => note(format!("{n} files are named more than once; each counts once")),
     }
     (loader, problems)
-}
-
-/// A file that is passed over.
-fn error_of_file(error: &anyhow::Error) {
-    let style = anstyle::AnsiColor::Red.on_default().bold();
-    crate::say(style, "corprof: error:", &format!("{error:#}"));
 }

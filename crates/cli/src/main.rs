@@ -38,12 +38,16 @@ mod ranking;
 mod report;
 mod run;
 mod sending;
+mod serve;
 mod spans;
+mod stacks;
 mod table;
 mod target;
 mod top;
 mod units;
 mod value;
+mod varint;
+mod view;
 
 use std::process::ExitCode;
 
@@ -58,7 +62,9 @@ fn main() -> ExitCode {
         Command::Top(args) => top::top(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::Flamegraph(args) => flamegraph::flamegraph(&args),
+        Command::View(args) => view::view(&args),
         Command::Diff(args) => diff::diff(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Env(args) => env::env(&args),
         Command::Ps(args) => ps::ps(&args),
         Command::Doctor(args) => doctor::doctor(&args),
@@ -79,6 +85,12 @@ fn main() -> ExitCode {
 fn say_error(failure: &Failure) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     say(style, "corprof: error:", &format!("{:#}", failure.error));
+}
+
+/// Says which file is passed over, and why.
+fn error_of_file(error: &anyhow::Error) {
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    say(style, "corprof: error:", &format!("{error:#}"));
 }
 
 /// Says something that is not right and doesn't stop us.

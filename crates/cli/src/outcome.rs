@@ -61,6 +61,14 @@ pub fn load(files: &[PathBuf], folder: &Path) -> Option<Loaded> {
     Some(loader.finish())
 }
 
+/// Looks at the profiles, if that is wanted, until it is interrupted.
+pub fn view(files: &[PathBuf], args: &ReportArgs) -> Result<(), Failure> {
+    if args.view {
+        crate::view::show(files, 0, &[])?;
+    }
+    Ok(())
+}
+
 /// How it went, besides what the profiles say.
 pub struct Outcome<'a> {
     /// Where the profiles are.

@@ -22,6 +22,8 @@ use crate::{agent, folder, missing, note, spans, warn};
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
 /// Where the settings have the targets.
 pub const EXPORT: &str = "CORPROF_EXPORT";
+/// Where the settings have whether files say when samples came about.
+pub const TIMELINE: &str = "CORPROF_TIMELINE";
 /// Where the settings have the time between two files.
 const PERIOD: &str = "CORPROF_UPLOAD_PERIOD";
 /// The runtime prefers these to `CORECLR_PROFILER_PATH`, so another profiler's must go.
@@ -58,6 +60,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     let period = period(args, |name| env::var(name).ok());
     command.env(PERIOD, &period);
+    if args.report.view && args.options.get(TIMELINE).is_none() {
+        command.env(TIMELINE, "true");
+    }
     if let Some(file) = args.options.get("CORPROF_LOG_FILE") {
         // The program may change its folder; ours is the one the path was typed in.
         command.env("CORPROF_LOG_FILE", std::path::absolute(file)?);
@@ -251,5 +256,6 @@ fn finish(
         ],
         hint,
     }
-    .show(&loaded, &args.report)
+    .show(&loaded, &args.report)?;
+    outcome::view(&files, &args.report)
 }

@@ -90,8 +90,9 @@ pub fn config(to: &[String]) -> anyhow::Result<Config> {
             "datadog" => "CORPROF_DATADOG_URL",
             "pyroscope" => "CORPROF_PYROSCOPE_URL",
             "otlp" => "CORPROF_OTLP_ENDPOINT",
+            "corprof" => "CORPROF_SERVER_URL",
             _ => bail!(
-                "--to {word}: the target comes first, datadog, pyroscope or otlp: \
+                "--to {word}: the target comes first, datadog, pyroscope, otlp or corprof: \
                  --to pyroscope=http://localhost:4040"
             ),
         };

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use profile::Values;
 
 /// A value of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Value {
     /// Time on a processor
     Cpu,
@@ -25,6 +25,11 @@ impl Value {
             Self::Wall => "wall",
             Self::Gc => "gc",
         }
+    }
+
+    /// The value that is typed so.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.name() == name)
     }
 
     /// The value, in nanoseconds.

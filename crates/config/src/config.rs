@@ -94,6 +94,8 @@ pub struct Config {
     pub span_threads: u32,
     /// Whether profiles have the ids of spans and traces, besides endpoints.
     pub span_ids: bool,
+    /// Whether files say when samples came about.
+    pub timeline: bool,
     /// Whether OpenTelemetry's thread and process contexts are published.
     pub otel_context: bool,
     /// Whether the agent can be spoken to while it runs.
@@ -160,6 +162,7 @@ impl Config {
             spans: true,
             span_threads: 0,
             span_ids: true,
+            timeline: false,
             otel_context: false,
             control: true,
             export: ExportConfig::default(),

@@ -17,11 +17,14 @@ pub enum Target {
     Pyroscope,
     /// An OpenTelemetry collector.
     Otlp,
+    /// `corprof serve`.
+    Server,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::File, Self::Datadog, Self::Pyroscope, Self::Otlp];
+    pub const ALL: [Self; 5] =
+        [Self::File, Self::Datadog, Self::Pyroscope, Self::Otlp, Self::Server];
 
     /// The option's value.
     #[must_use]
@@ -31,6 +34,7 @@ impl Target {
             Self::Datadog => "datadog",
             Self::Pyroscope => "pyroscope",
             Self::Otlp => "otlp",
+            Self::Server => "corprof",
         }
     }
 }
@@ -116,6 +120,15 @@ pub struct OtlpConfig {
     pub attributes: String,
 }
 
+/// The settings of `corprof serve`, as a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Its address; may have a password.
+    pub url: Secret,
+    /// Its token.
+    pub token: Secret,
+}
+
 /// Where finished profiles go, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportConfig {
@@ -133,6 +146,8 @@ pub struct ExportConfig {
     pub pyroscope: PyroscopeConfig,
     /// OpenTelemetry's settings.
     pub otlp: OtlpConfig,
+    /// The settings of `corprof serve`.
+    pub server: ServerConfig,
     /// Where profiles wait on disk; `None` for the default.
     pub spool_dir: Option<PathBuf>,
     /// How much may wait there, in MiB; 0 for no spool.
@@ -173,7 +188,8 @@ impl ExportConfig {
 /// Addresses that are there for nothing but profiles: who sets one wants them sent there. Those
 /// that serve tracing too (`DD_TRACE_AGENT_URL`, `OTEL_EXPORTER_OTLP_ENDPOINT`) are not among them:
 /// nobody gets profiles who did not ask for any.
-const IMPLYING: [(&str, Target); 6] = [
+const IMPLYING: [(&str, Target); 7] = [
+    ("CORPROF_SERVER_URL", Target::Server),
     ("CORPROF_DATADOG_URL", Target::Datadog),
     ("CORPROF_PYROSCOPE_URL", Target::Pyroscope),
     ("PYROSCOPE_SERVER_ADDRESS", Target::Pyroscope),

@@ -56,12 +56,17 @@ pub(crate) const EXPORT: Opt = Opt {
                 help: "an OpenTelemetry collector, over HTTP",
                 store: |config| config.export.add(Target::Otlp),
             },
+            Choice {
+                name: "corprof",
+                help: "`corprof serve`",
+                store: |config| config.export.add(Target::Server),
+            },
         ],
         clear: |config| config.export.targets.clear(),
     },
     help: "Where profiles go, several with commas. If it is not set, an address that is there for \
            profiles alone (`CORPROF_DATADOG_URL`, `PYROSCOPE_SERVER_ADDRESS`, \
-           `CORPROF_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT` …) adds its target; the \
+           `CORPROF_OTLP_ENDPOINT`, `CORPROF_SERVER_URL` …) adds its target; the \
            addresses of tracing (`DD_*`, `OTEL_EXPORTER_OTLP_ENDPOINT`) never do, and are used \
            once the target is named here. [export.md](export.md) has an example for each.",
 };
@@ -228,6 +233,25 @@ pub(crate) const PYROSCOPE_LABELS: Opt = text(
     "none",
     |config, value| config.export.pyroscope.labels = value,
     "Further labels of what Pyroscope gets, as in `CORPROF_TAGS`.",
+);
+
+pub(crate) const SERVER_URL: Opt = flagged(
+    text(
+        "CORPROF_SERVER_URL",
+        &[],
+        "`http://localhost:4041`",
+        |config, value| config.export.server.url = Secret::new(value),
+        "Address of `corprof serve`.",
+    ),
+    "server-url",
+);
+
+pub(crate) const SERVER_TOKEN: Opt = text(
+    "CORPROF_SERVER_TOKEN",
+    &[],
+    "none",
+    |config, value| config.export.server.token = Secret::new(value),
+    "Its token.",
 );
 
 pub(crate) const OTLP_ENDPOINT: Opt = flagged(

@@ -19,7 +19,9 @@ mod warning;
 
 pub use config::{Config, LogLevel, Sampler};
 pub use duration::{duration_from_text, duration_to_text};
-pub use export::{DatadogConfig, ExportConfig, OtlpConfig, PyroscopeConfig, Secret, Target};
+pub use export::{
+    DatadogConfig, ExportConfig, OtlpConfig, PyroscopeConfig, Secret, ServerConfig, Target,
+};
 pub use option::{Choice, Kind, Opt, Reason};
 pub use options::{OPTIONS, find, is_same};
 pub use variables::{BESIDE_LIST, PROFILER_GUID, agent_variables, beside_variables};

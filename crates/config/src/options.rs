@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All options, in the order of the docs.
-pub static OPTIONS: [Opt; 51] = [
+pub static OPTIONS: [Opt; 54] = [
     Opt {
         var: "CORPROF_ENABLED",
         aliases: &[],
@@ -209,6 +209,17 @@ pub static OPTIONS: [Opt; 51] = [
                of endpoints only, and are smaller.",
     },
     Opt {
+        var: "CORPROF_TIMELINE",
+        aliases: &[],
+        flag: Some("timeline"),
+        default: "false",
+        default_words: "",
+        kind: Kind::Switch { store: |config, value| config.timeline = value },
+        help: "Whether profile files also say when their samples came about, for the timeline of \
+               `corprof view`: some bytes a sample, and up to 9 MiB of memory. `--view` switches \
+               it on. Of what is sent only `corprof serve` gets it.",
+    },
+    Opt {
         var: "CORPROF_OTEL_CONTEXT",
         aliases: &[],
         flag: Some("otel-context"),
@@ -251,6 +262,8 @@ pub static OPTIONS: [Opt; 51] = [
     export_options::OTLP_PROFILES_ENDPOINT,
     export_options::OTLP_HEADERS,
     export_options::OTLP_ATTRIBUTES,
+    export_options::SERVER_URL,
+    export_options::SERVER_TOKEN,
     export_options::SPOOL_DIR,
     export_options::SPOOL_MIB,
     export_options::EXIT_FLUSH,

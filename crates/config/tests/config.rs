@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use config::{
     Config, DatadogConfig, ExportConfig, LogLevel, OPTIONS, OtlpConfig, PyroscopeConfig, Sampler,
-    Secret, Target, docs, find,
+    Secret, ServerConfig, Target, docs, find,
 };
 
 fn read(vars: &[(&str, &str)]) -> (Config, Vec<String>) {
@@ -36,6 +36,7 @@ fn nothing_set_is_all_defaults() {
         spans: true,
         span_threads: 10,
         span_ids: true,
+        timeline: false,
         otel_context: false,
         control: true,
         export: ExportConfig {
@@ -77,6 +78,7 @@ fn every_option_can_be_set() {
         ("CORPROF_SPANS", "false"),
         ("CORPROF_SPAN_THREADS", "0"),
         ("CORPROF_SPAN_IDS", "no"),
+        ("CORPROF_TIMELINE", "1"),
         ("CORPROF_OTEL_CONTEXT", "on"),
         ("CORPROF_CONTROL", "off"),
         ("CORPROF_LOG", "debug"),
@@ -102,6 +104,7 @@ fn every_option_can_be_set() {
         spans: false,
         span_threads: 0,
         span_ids: false,
+        timeline: true,
         otel_context: true,
         control: false,
         export: every_export_option(),
@@ -111,7 +114,7 @@ fn every_option_can_be_set() {
     assert_eq!(config, expected);
 }
 
-const EXPORT_VARS: [(&str, &str); 30] = [
+const EXPORT_VARS: [(&str, &str); 32] = [
     ("CORPROF_EXPORT", "OTLP, datadog,pyroscope"),
     ("CORPROF_ENVIRONMENT", "test"),
     ("CORPROF_SERVICE_VERSION", "1.2"),
@@ -134,6 +137,8 @@ const EXPORT_VARS: [(&str, &str); 30] = [
     ("CORPROF_OTLP_PROFILES_ENDPOINT", "http://otel:1/p"),
     ("CORPROF_OTLP_HEADERS", "x=y"),
     ("CORPROF_OTLP_ATTRIBUTES", "g=h"),
+    ("CORPROF_SERVER_URL", "http://corprof:1"),
+    ("CORPROF_SERVER_TOKEN", "word"),
     ("CORPROF_SPOOL_DIR", "/spool"),
     ("CORPROF_SPOOL_MIB", "7"),
     ("CORPROF_EXIT_FLUSH", "2s"),
@@ -175,6 +180,7 @@ fn every_export_option() -> ExportConfig {
             headers: secret("x=y"),
             attributes: "g=h".into(),
         },
+        server: ServerConfig { url: secret("http://corprof:1"), token: secret("word") },
         spool_dir: Some(PathBuf::from("/spool")),
         spool_mib: 7,
         exit_flush: Duration::from_secs(2),
@@ -215,8 +221,8 @@ fn addresses_of_tracing_send_no_profiles_anywhere() {
     let (config, warnings) = read(&[("CORPROF_EXPORT", "file,datadogg")]);
     assert_eq!(
         warnings,
-        ["CORPROF_EXPORT=\"file,datadogg\" is none of file, datadog, pyroscope, otlp; using \
-             `file`, and each target that an address below is set for"]
+        ["CORPROF_EXPORT=\"file,datadogg\" is none of file, datadog, pyroscope, otlp, corprof; \
+             using `file`, and each target that an address below is set for"]
     );
     assert_eq!(config.export.targets, [File]);
 }

@@ -12,6 +12,7 @@ use signal::record::ThreadRef;
 use signal::sample::{Sample, StackCopy};
 use sys::clock;
 
+use self::account::{Account, Early};
 use self::place::{Payer, Place, Walked};
 use crate::event::{BlockedStack, Event};
 use crate::gc_waits::GcWaits;
@@ -20,56 +21,11 @@ use crate::requests::Requests;
 use crate::symbolizer::{Rewalked, Symbolizer};
 use crate::waits::{Wait, Waits};
 
-/// Different values that may wait for a thread's next sample.
-const EARLY_MAX: usize = 16;
 /// The frame of time that no sample tells about.
 const UNSAMPLED: &str = "[unsampled]";
 
 /// Whom nobody knows.
 const NOBODY: (ThreadKey, ThreadClass) = (ThreadKey::NONE, ThreadClass::Managed);
-
-/// What is known of a thread.
-#[derive(Debug)]
-struct Account {
-    key: ThreadKey,
-    class: ThreadClass,
-    /// Where it last computed.
-    ran: Option<Place>,
-    /// Where it was last blocked.
-    blocked: Option<Place>,
-    /// Values that wait for its next sample: delays, and what came before its first one.
-    early: Vec<Early>,
-    /// Nanoseconds that it was late to come out of a wait that is not known yet.
-    late_ns: u64,
-    /// Whether the registry has told of it. An account that a sample made, and that nobody tells
-    /// of, is that of a thread which had just ended: nobody will tell of its end either.
-    started: bool,
-}
-
-/// Values that wait for a sample.
-#[derive(Clone, Copy, Debug)]
-struct Early {
-    state: ThreadState,
-    /// The request that they belong to; `None` for the sample's.
-    context: Option<SpanContext>,
-    values: Values,
-}
-
-impl Account {
-    /// Keeps values for the next sample.
-    fn put_off(&mut self, state: ThreadState, context: Option<SpanContext>, values: Values) {
-        let is_full = self.early.len() >= EARLY_MAX;
-        let is_same = |early: &Early| early.state == state && early.context == context;
-        // A thread that is delayed in one request after another, and sampled in none, is charged
-        // with the rest in the last.
-        let position = self.early.iter().position(is_same);
-        let position = position.or_else(|| is_full.then_some(EARLY_MAX - 1));
-        match position.and_then(|position| self.early.get_mut(position)) {
-            Some(early) => early.values.add(values),
-            None => self.early.push(Early { state, context, values }),
-        }
-    }
-}
 
 /// Which values are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +36,8 @@ pub struct Wanted {
     pub wall: bool,
     /// The ids of spans; endpoints are there all the same.
     pub span_ids: bool,
+    /// When samples came about.
+    pub timeline: bool,
 }
 
 /// All accounts, and the aggregate that they are kept in.
@@ -95,6 +53,10 @@ pub struct Accounts {
     unsampled: FrameId,
     ends: EndCounts,
     sampled_cpu_ns: u64,
+    /// Up to when what is being charged came about, and when the period began; of the monotonic
+    /// clock, in nanoseconds.
+    until_ns: u64,
+    begin_ns: u64,
     #[cfg(feature = "oracle")]
     oracle: crate::oracle::Oracle,
 }
@@ -112,6 +74,9 @@ impl Accounts {
         if !wanted.span_ids {
             aggregate = aggregate.without_span_ids();
         }
+        if wanted.timeline {
+            aggregate = aggregate.with_moments();
+        }
         let unsampled = aggregate.synthetic_frame(UNSAMPLED);
         let threads = FxHashMap::default();
         let ends = EndCounts::default();
@@ -127,9 +92,21 @@ impl Accounts {
             unsampled,
             ends,
             sampled_cpu_ns: 0,
+            until_ns: 0,
+            begin_ns: 0,
             #[cfg(feature = "oracle")]
             oracle,
         }
+    }
+
+    /// The period began then, in nanoseconds of the monotonic clock.
+    pub fn begin(&mut self, time_ns: u64) {
+        self.begin_ns = time_ns;
+    }
+
+    /// What is charged from now on came about up to then, in nanoseconds of the monotonic clock.
+    pub fn pass(&mut self, time_ns: u64) {
+        self.until_ns = time_ns;
     }
 
     /// Learns what has been seen, and notices modules that come and go.
@@ -147,6 +124,7 @@ impl Accounts {
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
+        self.pass(sample.time_ns);
         let class = self.account(sample.thread, sample.tid).class;
         let walked = Walked { class, ..self.walked(sample) };
         #[cfg(feature = "oracle")]
@@ -167,7 +145,7 @@ impl Accounts {
             let blocked = account.blocked.clone();
             self.add_early(payer, id, early, [last, blocked]);
         } else {
-            early.iter().for_each(|early| self.add(payer, id, early.state, early.values));
+            early.iter().for_each(|early| self.add_late(payer, id, early));
         }
         self.add(payer, id, ThreadState::Running, values);
     }
@@ -181,15 +159,15 @@ impl Accounts {
         early: Vec<Early>,
         mut places: [Option<Place>; 2],
     ) {
-        for Early { state, context, values } in early {
-            let context = context.unwrap_or(payer.context);
+        for early in early {
+            let context = early.context.unwrap_or(payer.context);
             let mut stack = Some(id);
             if context != payer.context {
                 let known = places.iter_mut().flatten().find(|place| place.context == context);
                 stack = known.map(|place| self.place_id(place));
             }
             let stack = stack.unwrap_or_else(|| self.aggregate.stack([self.unsampled]));
-            self.add(Payer { context, ..payer }, stack, state, values);
+            self.add_late(Payer { context, ..payer }, stack, &early);
         }
     }
 
@@ -302,6 +280,7 @@ impl Accounts {
         #[cfg(feature = "oracle")]
         self.oracle.report();
         let taken = self.aggregate.take(period);
+        self.begin_ns = self.begin_ns.saturating_add(period.duration_ns);
         if taken.ids == Ids::Reset {
             self.symbolizer.ids_reset();
             self.unsampled = self.aggregate.synthetic_frame(UNSAMPLED);
@@ -387,7 +366,10 @@ impl Accounts {
     ) {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
-            Some(account) => account.put_off(state, Some(context), values),
+            Some(account) => {
+                let until_ns = self.until_ns;
+                account.put_off(Early { state, context: Some(context), values, until_ns });
+            }
             None => self.add_unsampled(NOBODY, state, values),
         }
     }
@@ -487,7 +469,10 @@ impl Accounts {
                 }
                 self.add(payer, id, state, values);
             }
-            None => account.put_off(state, None, values),
+            None => {
+                let until_ns = self.until_ns;
+                account.put_off(Early { state, context: None, values, until_ns });
+            }
         }
     }
 
@@ -500,7 +485,8 @@ impl Accounts {
 
     fn settle_early(&mut self, account: &mut Account) {
         self.settle_late(account);
-        for Early { state, context, values } in std::mem::take(&mut account.early) {
+        for early in std::mem::take(&mut account.early) {
+            let context = early.context;
             // What it did last is likely what it was delayed in, if that was in the same request.
             let is_right = |place: &&mut Place| context.is_none_or(|other| place.context == other);
             let mut places = account.ran.iter_mut().chain(&mut account.blocked);
@@ -508,7 +494,7 @@ impl Accounts {
                 Some(place) => (self.place_id(place), place.context),
                 None => (self.unsampled_stack(account.class), context.unwrap_or_default()),
             };
-            self.add(Payer { thread: account.key, context }, stack, state, values);
+            self.add_late(Payer { thread: account.key, context }, stack, &early);
         }
     }
 
@@ -537,6 +523,13 @@ impl Accounts {
         self.aggregate.stack([self.unsampled].into_iter().chain(root))
     }
 
+    /// Adds what had to wait for its stack.
+    fn add_late(&mut self, payer: Payer, stack: StackId, early: &Early) {
+        let now_ns = std::mem::replace(&mut self.until_ns, early.until_ns);
+        self.add(payer, stack, early.state, early.values);
+        self.until_ns = now_ns;
+    }
+
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
         self.add_in(payer, stack, Some(state), values);
     }
@@ -556,7 +549,11 @@ impl Accounts {
         let span = SpanIds { trace_id, span_id, local_root_span_id };
         let span = (span_id != 0).then_some(span);
         let key = SampleKey { stack, thread: payer.thread, state, span, labels };
-        if let Added::Lost(loss) = self.aggregate.add(&key, values) {
+        // What came about before the period is in its first moments.
+        let length_ns = values.wall_ns.max(values.cpu_ns);
+        let begin_ns = self.until_ns.saturating_sub(length_ns).saturating_sub(self.begin_ns);
+        let begin_us = u32::try_from(begin_ns / 1_000).unwrap_or(u32::MAX);
+        if let Added::Lost(loss) = self.aggregate.add_at(&key, values, begin_us) {
             self.shared.count(loss);
         }
     }
@@ -592,6 +589,7 @@ impl Accounts {
     }
 }
 
+mod account;
 mod place;
 #[cfg(test)]
 mod tests;

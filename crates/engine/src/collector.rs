@@ -183,6 +183,7 @@ impl Collector {
         };
         // Its threads have used nothing yet; the clock of the thread that makes it is another's.
         collector.start = Marks { own_cpu_ns: 0, process_cpu_ns, ..collector.marks() };
+        collector.accounts.begin(collector.start.monotonic_ns);
         collector
     }
 
@@ -249,6 +250,7 @@ impl Collector {
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
             }
+            self.accounts.pass(time_ns);
             self.accounts.event(event);
         }
         self.samples_until(u64::MAX, &mut room);

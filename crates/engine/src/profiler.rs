@@ -167,6 +167,7 @@ impl Profiler {
             cpu: config.cpu_enabled,
             wall: config.wall_enabled,
             span_ids: config.span_ids,
+            timeline: config.timeline,
         };
         // The wall time of running threads is charged by CPU samples.
         let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);

@@ -11,7 +11,7 @@ use crate::base64;
 use crate::identity::Identity;
 use crate::parcel::{Parcel, checksum};
 use crate::request::Request;
-use crate::target::{datadog, otlp, pyroscope};
+use crate::target::{datadog, otlp, pyroscope, server};
 
 /// Headers of ours that are no secrets.
 const PLAIN: [&str; 3] = ["DD-EVP-ORIGIN", "DD-EVP-ORIGIN-VERSION", "X-Scope-OrgID"];
@@ -73,6 +73,7 @@ impl Destination {
             Target::Datadog => datadog::destination(&config.export.datadog),
             Target::Pyroscope => pyroscope::destination(&config.export.pyroscope),
             Target::Otlp => otlp::destination(&config.export.otlp),
+            Target::Server => server::destination(&config.export.server),
         };
         // A proxy that answers itself may say who asked.
         let proxies = [&config.export.http_proxy, &config.export.https_proxy].map(Secret::clone);
@@ -149,6 +150,7 @@ pub fn parcel(
         Target::Datadog => Some(datadog::parcel(profile, identity)),
         Target::Pyroscope => Some(pyroscope::parcel(profile, identity)),
         Target::Otlp => Some(otlp::parcel(profile, identity)),
+        Target::Server => Some(server::parcel(profile, identity)),
     }
 }
 

@@ -3,3 +3,4 @@
 pub(crate) mod datadog;
 pub(crate) mod otlp;
 pub(crate) mod pyroscope;
+pub(crate) mod server;

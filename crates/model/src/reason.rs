@@ -41,11 +41,13 @@ pub enum Loss {
     ContextBusy,
     /// Too many requests were under way; what is told of another is lost.
     RequestsFull,
+    /// Too many moments in a period: a sample has its values, and nobody knows when it came about.
+    MomentsFull,
 }
 
 impl Loss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::RingFull,
         Self::StaleThread,
         Self::ForeignSignal,
@@ -63,6 +65,7 @@ impl Loss {
         Self::SpansFull,
         Self::ContextBusy,
         Self::RequestsFull,
+        Self::MomentsFull,
     ];
 
     /// The counter's name in a profile and in tables.
@@ -86,6 +89,7 @@ impl Loss {
             Self::SpansFull => "spans_full",
             Self::ContextBusy => "context_busy",
             Self::RequestsFull => "requests_full",
+            Self::MomentsFull => "moments_full",
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::labels::{LabelSets, UsedSet};
 use crate::profile::{Function, Location, Module, Period, Profile, StackNode, Values};
 use crate::span::{SpanIds, SpanKey, SpanNumber, Spans};
 use crate::strings::Strings;
+use crate::timeline::{Moment, Moments};
 
 /// The frame for values whose stack had no place.
 const STACKS_OVER_LIMIT: &str = "[stacks over the limit]";
@@ -195,6 +196,8 @@ pub struct Aggregate {
     pub(crate) spans: Spans,
     pub(crate) label_sets: LabelSets,
     pub(crate) endpoints: Endpoints,
+    /// When samples came about, if that is wanted.
+    pub(crate) moments: Option<Moments>,
     names: HashMap<ThreadKey, ThreadName, FxBuildHasher>,
     frames_over_limit: u64,
     /// Frames of the stack at hand, root first; kept for its memory.
@@ -233,6 +236,7 @@ impl Aggregate {
             spans: Spans::new(limits.spans),
             label_sets: LabelSets::new(&limits),
             endpoints: Endpoints::new(limits.endpoints, StringIndex::EMPTY),
+            moments: None,
             names: HashMap::with_hasher(FxBuildHasher),
             frames_over_limit: 0,
             path: Vec::new(),
@@ -246,6 +250,14 @@ impl Aggregate {
     #[must_use]
     pub fn without_span_ids(mut self) -> Self {
         self.spans.with_ids = false;
+        self
+    }
+
+    /// The same, and its profiles say when samples came about, as far as [`Aggregate::add_at`] was
+    /// told.
+    #[must_use]
+    pub fn with_moments(mut self) -> Self {
+        self.moments = Some(Moments::new(self.limits.moments));
         self
     }
 
@@ -366,6 +378,29 @@ impl Aggregate {
 
     /// Adds a sample's values to the period.
     pub fn add(&mut self, key: &SampleKey, values: Values) -> Added {
+        self.add_placed(key, values).0
+    }
+
+    /// Adds a sample's values that came about then: from `begin_us` on, in microseconds since the
+    /// period began.
+    pub fn add_at(&mut self, key: &SampleKey, values: Values, begin_us: u32) -> Added {
+        let (added, position) = self.add_placed(key, values);
+        let duration_us = values.wall_ns.max(values.cpu_ns) / 1_000;
+        let (Some(sample), Ok(duration_us)) = (position, u32::try_from(duration_us)) else {
+            return added;
+        };
+        let moment = Moment { begin_us, duration_us, sample };
+        let has_room = duration_us == 0 || self.moment(moment);
+        if has_room { added } else { Added::Lost(Loss::MomentsFull) }
+    }
+
+    /// Notes a moment of a key's position; whether there was room, if moments are wanted.
+    pub(crate) fn moment(&mut self, moment: Moment) -> bool {
+        self.moments.as_mut().is_none_or(|moments| moments.note(moment))
+    }
+
+    /// Adds values, and says at which position of `keys` they are.
+    fn add_placed(&mut self, key: &SampleKey, values: Values) -> (Added, Option<u32>) {
         // A stack from before a reset has no frames any more; its time must stay in the total.
         let stack = if key.stack.epoch == self.epoch {
             key.stack.index
@@ -385,35 +420,38 @@ impl Aggregate {
         });
         let key = Key { stack, thread: key.thread, state: key.state, span, labels };
         match self.add_key(key, values) {
-            Added::Kept if !is_whole => Added::Lost(Loss::SpansFull),
+            (Added::Kept, position) if !is_whole => (Added::Lost(Loss::SpansFull), position),
             added => added,
         }
     }
 
-    pub(crate) fn add_key(&mut self, key: Key, values: Values) -> Added {
+    /// Adds values to a key, and says at which position they are; at none if they are homeless.
+    pub(crate) fn add_key(&mut self, key: Key, values: Values) -> (Added, Option<u32>) {
         let over_limit = self.preset.over_limit_stack;
-        if self.put(key, values) {
+        if let Some(position) = self.put(key, values) {
             let kept = key.stack != over_limit;
-            return if kept { Added::Kept } else { Added::Lost(Loss::AggregateFull) };
+            let added = if kept { Added::Kept } else { Added::Lost(Loss::AggregateFull) };
+            return (added, Some(position));
         }
         // What finds no place with its span may find one without: that of samples outside of spans.
         let outside = Key { span: None, labels: None, ..key };
-        let is_put =
-            self.put(outside, values) || self.put(Key { stack: over_limit, ..outside }, values);
-        if !is_put {
+        let position = self
+            .put(outside, values)
+            .or_else(|| self.put(Key { stack: over_limit, ..outside }, values));
+        if position.is_none() {
             self.homeless.add(values);
         }
-        Added::Lost(Loss::AggregateFull)
+        (Added::Lost(Loss::AggregateFull), position)
     }
 
-    /// Whether the key had a place.
-    fn put(&mut self, key: Key, values: Values) -> bool {
-        let Some(position) = self.keys.intern(key) else { return false };
+    /// The place that the key had.
+    fn put(&mut self, key: Key, values: Values) -> Option<u32> {
+        let position = self.keys.intern(key)?;
         match self.values.get_mut(position as usize) {
             Some(sum) => sum.add(values),
             None => self.values.push(values),
         }
-        true
+        Some(position)
     }
 
     /// Sets a thread's name: it counts for the whole period, also for samples before.
@@ -498,6 +536,7 @@ impl Aggregate {
             self.spans.bytes(),
             self.label_sets.bytes(),
             self.endpoints.bytes(),
+            self.moments.as_ref().map_or(0, Moments::bytes),
             self.values.len().saturating_mul(size_of::<Values>()),
         ]
         .iter()
@@ -514,6 +553,9 @@ impl Aggregate {
         self.spans.clear();
         self.label_sets.clear();
         self.endpoints.clear(self.preset.other_endpoints);
+        if let Some(moments) = &mut self.moments {
+            moments.clear();
+        }
         self.names.retain(|_, thread| !thread.ended);
         let ids = if self.is_half_full() { self.reset() } else { Ids::Kept };
         Taken { profile, ids, frames_over_limit }

@@ -27,6 +27,8 @@ pub struct Limits {
     pub labels: usize,
     /// Bytes of all labels' distinct names and values together.
     pub label_bytes: usize,
+    /// Moments of one period, if they are wanted. Further ones are not there, the samples are.
+    pub moments: usize,
     /// Distinct endpoints in one period. Further ones become `[other endpoints]`.
     pub endpoints: usize,
 }
@@ -50,6 +52,7 @@ impl Limits {
         labels: limits::LABEL_SETS_MAX.saturating_mul(limits::LABELS_MAX),
         // Names and values that repeat count once; LABEL_SETS_MAX of the longest would be 32 MiB.
         label_bytes: 8 << 20,
+        moments: limits::MOMENTS_MAX,
         endpoints: limits::ENDPOINTS_MAX,
     };
 
@@ -66,6 +69,7 @@ impl Limits {
         label_sets: 4 << 20,
         labels: 16 << 20,
         label_bytes: 256 << 20,
+        moments: 64 << 20,
         endpoints: 1 << 20,
     };
 }

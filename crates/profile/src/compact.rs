@@ -86,6 +86,7 @@ impl<'a> Compactor<'a> {
             spans: Vec::new(),
             labels: Vec::new(),
             endpoints: Vec::new(),
+            moments: Vec::new(),
             report: None,
         };
         Self {
@@ -110,6 +111,7 @@ impl<'a> Compactor<'a> {
         }
         // Samples that became equal with their spans or labels are one; to look for them among all
         // samples is only needed then.
+        let mut positions = Vec::new();
         let mut known = (self.spans.has_merged || self.labels.has_merged)
             .then(|| HashMap::with_hasher(FxBuildHasher));
         for (key, values) in from.keys.items().iter().zip(&from.values) {
@@ -118,6 +120,9 @@ impl<'a> Compactor<'a> {
             let next = self.to.samples.len();
             let whole = (key.stack, key.thread, key.state, span, labels);
             let position = known.as_mut().map_or(next, |known| *known.entry(whole).or_insert(next));
+            if from.moments.is_some() {
+                positions.push(u32::try_from(position).unwrap_or(u32::MAX));
+            }
             match self.to.samples.get_mut(position) {
                 Some(sample) => sample.values.add(*values),
                 None => self.sample(*key, *values),
@@ -125,6 +130,9 @@ impl<'a> Compactor<'a> {
         }
         if from.homeless != Values::default() {
             self.sample(Key::of_stack(from.over_limit_stack()), from.homeless);
+        }
+        if let Some(moments) = &from.moments {
+            self.to.moments = moments.sorted(&positions);
         }
         for (name, requests, duration_ns) in from.endpoints.iter() {
             let name = self.string(from.strings.get(name));

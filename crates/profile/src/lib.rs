@@ -32,6 +32,7 @@ pub mod read;
 mod report;
 mod span;
 mod strings;
+mod timeline;
 mod wire;
 
 pub use aggregate::{
@@ -52,3 +53,4 @@ pub use profile::{
 pub use report::{ReportError, SelfReport};
 pub use span::SpanIds;
 pub use strings::Strings;
+pub use timeline::Moment;

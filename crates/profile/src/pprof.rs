@@ -7,7 +7,7 @@
 //! last one also empty if there is nothing else to say that there is a span; then the program's own
 //! (texts). A module is a mapping, a frame is a location with one line; a function's kind and raw
 //! name are in its `system_name` (`[managed] Raw.Name`); the profiler's own numbers and the
-//! endpoints' requests are comments.
+//! endpoints' requests are comments. When samples came about is a field of our own.
 
 use std::io::{self, Write};
 
@@ -22,6 +22,7 @@ use crate::pyroscope::{self, label_name};
 use crate::report::endpoint_to_comment;
 use crate::span::SpanIds;
 use crate::strings::Strings;
+use crate::timeline::Moment;
 use crate::wire::Message;
 
 /// The sample types with their units, in the order of a sample's values.
@@ -64,6 +65,8 @@ pub(crate) mod field {
     pub(crate) const PROFILE_PERIOD: u64 = 12;
     pub(crate) const PROFILE_COMMENT: u64 = 13;
     pub(crate) const PROFILE_DEFAULT_TYPE: u64 = 14;
+    /// Ours: see `moments`. Far from pprof's own, so that no later one of them has it.
+    pub(crate) const PROFILE_MOMENTS: u64 = 4_100;
     pub(crate) const TYPE_TYPE: u64 = 1;
     pub(crate) const TYPE_UNIT: u64 = 2;
     pub(crate) const SAMPLE_LOCATION: u64 = 1;
@@ -97,7 +100,9 @@ pub(crate) mod field {
 /// For whom a profile is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// For files, `go tool pprof` and Datadog: all that there is, named as above.
+    /// For files and `go tool pprof`: all that there is, named as above.
+    File,
+    /// For Datadog: the same, without when samples came about.
     Full,
     /// For Pyroscope: no `-` in a type's name, which its servers refuse; and of labels, each
     /// distinct set of which is a series of its own there, only the endpoint (`endpoint`), the
@@ -111,7 +116,7 @@ pub enum Dialect {
 /// # Errors
 /// If `out` fails.
 pub fn write<W: Write>(profile: &Profile, out: W) -> io::Result<W> {
-    write_for(Dialect::Full, profile, out)
+    write_for(Dialect::File, profile, out)
 }
 
 /// The same, for somebody.
@@ -136,6 +141,7 @@ pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::R
     encoder.functions()?;
     encoder.header()?;
     encoder.strings()?;
+    encoder.moments()?;
     encoder.out.finish()
 }
 
@@ -188,7 +194,7 @@ impl<W: Write> Encoder<'_, W> {
     fn types(&mut self) -> io::Result<()> {
         for (name, unit) in SAMPLE_TYPES {
             let name = match self.dialect {
-                Dialect::Full => name,
+                Dialect::File | Dialect::Full => name,
                 Dialect::Pyroscope => name.trim_start_matches("cpu-"),
             };
             self.value_type((name, unit));
@@ -199,19 +205,21 @@ impl<W: Write> Encoder<'_, W> {
 
     fn samples(&mut self) -> io::Result<()> {
         let profile = self.profile;
-        let spans = if self.dialect == Dialect::Full { &*profile.spans } else { &[] };
+        let spans = if self.dialect == Dialect::Pyroscope { &[] } else { &*profile.spans };
         for span in spans {
             let is_known = span.ids.trace_id != SpanIds::NONE.trace_id;
             let trace = if is_known { self.string(&span.ids.trace_text()) } else { 0 };
             self.traces.push(trace);
         }
         let mut locations = Vec::new();
-        let merged = match self.dialect {
-            Dialect::Full => Vec::new(),
-            Dialect::Pyroscope => pyroscope::samples(profile),
+        let merged;
+        let samples = match self.dialect {
+            Dialect::File | Dialect::Full => profile.samples.as_slice(),
+            Dialect::Pyroscope => {
+                merged = pyroscope::samples(profile);
+                &merged
+            }
         };
-        let samples =
-            if self.dialect == Dialect::Full { profile.samples.as_slice() } else { &merged };
         for sample in samples {
             locations.clear();
             locations.extend(profile.stack(sample.stack).map(|frame| id(frame.get())));
@@ -225,7 +233,7 @@ impl<W: Write> Encoder<'_, W> {
 
     fn labels(&mut self, sample: &Sample) {
         match self.dialect {
-            Dialect::Full => {
+            Dialect::File | Dialect::Full => {
                 self.thread_labels(sample);
                 self.span_labels(sample);
             }
@@ -234,7 +242,7 @@ impl<W: Write> Encoder<'_, W> {
         let profile = self.profile;
         for label in sample.labels.iter().filter_map(|at| profile.labels.get(at.get())).flatten() {
             let name = match self.dialect {
-                Dialect::Full => name_in_file(profile.text(label.name)),
+                Dialect::File | Dialect::Full => name_in_file(profile.text(label.name)),
                 Dialect::Pyroscope => label_name(profile.text(label.name)).into(),
             };
             self.label(&name, field::LABEL_TEXT, u64::from(label.value.raw()));
@@ -367,6 +375,27 @@ impl<W: Write> Encoder<'_, W> {
             header.packed(field::PROFILE_COMMENT, comments.iter().copied());
         }
         self.out.write_all(header.bytes())
+    }
+
+    /// When samples came about: for each moment three numbers, its beginning since that of the one
+    /// before and its length, in microseconds, and by how much the sample's position differs from
+    /// the one before (zigzag). Readers pass over a field that they don't know.
+    fn moments(&mut self) -> io::Result<()> {
+        let moments = &self.profile.moments;
+        if moments.is_empty() || self.dialect != Dialect::File {
+            return Ok(());
+        }
+        let before = std::iter::once(Moment { begin_us: 0, duration_us: 0, sample: 0 });
+        let pairs = moments.iter().zip(before.chain(moments.iter().copied()));
+        let numbers = pairs.flat_map(|(moment, before)| {
+            let step = i64::from(moment.sample).saturating_sub(i64::from(before.sample));
+            let begin_us = moment.begin_us.saturating_sub(before.begin_us);
+            let zigzag = (step << 1 ^ step >> 63).cast_unsigned();
+            [u64::from(begin_us), u64::from(moment.duration_us), zigzag]
+        });
+        self.head.clear();
+        self.head.packed(field::PROFILE_MOMENTS, numbers);
+        self.out.write_all(self.head.bytes())
     }
 
     fn strings(&mut self) -> io::Result<()> {

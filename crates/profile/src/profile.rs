@@ -8,6 +8,7 @@ use crate::index::{
 use crate::report::SelfReport;
 use crate::span::SpanIds;
 use crate::strings::Strings;
+use crate::timeline::Moment;
 
 /// When a profile was taken, and how often samples were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,6 +173,9 @@ pub struct Profile {
     pub labels: Vec<Vec<Label>>,
     /// The endpoints of which requests ended.
     pub endpoints: Vec<Endpoint>,
+    /// When samples came about, by their beginnings; empty if that was not wanted. Only files have
+    /// it.
+    pub moments: Vec<Moment>,
     /// The profiler's own numbers; `None` in files that others wrote and in merged profiles.
     pub report: Option<SelfReport>,
 }

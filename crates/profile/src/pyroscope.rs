@@ -9,13 +9,16 @@ use crate::index::StringIndex;
 use crate::profile::{Profile, Sample};
 use crate::wire::Message;
 
-const REQUEST_SERIES: u64 = 1;
-const SERIES_LABELS: u64 = 1;
-const SERIES_SAMPLES: u64 = 2;
-const SAMPLE_PROFILE: u64 = 1;
-const SAMPLE_ID: u64 = 2;
-const LABEL_NAME: u64 = 1;
-const LABEL_VALUE: u64 = 2;
+/// Field numbers of the messages.
+pub(crate) mod field {
+    pub(crate) const REQUEST_SERIES: u64 = 1;
+    pub(crate) const SERIES_LABELS: u64 = 1;
+    pub(crate) const SERIES_SAMPLES: u64 = 2;
+    pub(crate) const SAMPLE_PROFILE: u64 = 1;
+    pub(crate) const SAMPLE_ID: u64 = 2;
+    pub(crate) const LABEL_NAME: u64 = 1;
+    pub(crate) const LABEL_VALUE: u64 = 2;
+}
 
 /// A push request for one profile, which is a gzipped pprof file.
 #[must_use]
@@ -23,16 +26,16 @@ pub fn push_request(labels: &[(String, String)], pprof: &[u8], id: &str) -> Vec<
     let (mut series, mut nested) = (Message::default(), Message::default());
     for (name, value) in labels {
         nested.clear();
-        nested.nested(LABEL_NAME, name.as_bytes());
-        nested.nested(LABEL_VALUE, value.as_bytes());
-        series.nested(SERIES_LABELS, nested.bytes());
+        nested.nested(field::LABEL_NAME, name.as_bytes());
+        nested.nested(field::LABEL_VALUE, value.as_bytes());
+        series.nested(field::SERIES_LABELS, nested.bytes());
     }
     nested.clear();
-    nested.nested(SAMPLE_PROFILE, pprof);
-    nested.nested(SAMPLE_ID, id.as_bytes());
-    series.nested(SERIES_SAMPLES, nested.bytes());
+    nested.nested(field::SAMPLE_PROFILE, pprof);
+    nested.nested(field::SAMPLE_ID, id.as_bytes());
+    series.nested(field::SERIES_SAMPLES, nested.bytes());
     let mut request = Message::default();
-    request.nested(REQUEST_SERIES, series.bytes());
+    request.nested(field::REQUEST_SERIES, series.bytes());
     request.into_bytes()
 }
 

@@ -91,8 +91,8 @@ mod reader {
     pub(crate) enum Value<'a> {
         Number(u64),
         Bytes(&'a [u8]),
-        /// Eight or four bytes in a row, which pprof doesn't use: skipped.
-        Fixed,
+        /// Eight or four bytes in a row, the lowest first; pprof doesn't use them.
+        Fixed(u64),
     }
 
     /// The fields of a message; an item is an error if the bytes don't make sense, then it ends.
@@ -110,12 +110,12 @@ mod reader {
             let key = varint(&mut self.rest)?;
             let value = match key & 7 {
                 0 => Value::Number(varint(&mut self.rest)?),
-                1 => take(&mut self.rest, 8).map(|_| Value::Fixed)?,
+                1 => take(&mut self.rest, 8).map(|bytes| Value::Fixed(fixed(bytes)))?,
                 2 => {
                     let len = varint(&mut self.rest)?;
                     Value::Bytes(take(&mut self.rest, usize::try_from(len).unwrap_or(usize::MAX))?)
                 }
-                5 => take(&mut self.rest, 4).map(|_| Value::Fixed)?,
+                5 => take(&mut self.rest, 4).map(|bytes| Value::Fixed(fixed(bytes)))?,
                 _ => return Err("a field of a kind that does not exist"),
             };
             if key >> 3 == 0 { Err("a field with number 0") } else { Ok((key >> 3, value)) }
@@ -149,6 +149,10 @@ mod reader {
             }
             Some(number)
         })
+    }
+
+    fn fixed(bytes: &[u8]) -> u64 {
+        bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
     fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], &'static str> {

@@ -176,6 +176,7 @@ fn tiny_bounds_do_not_break() {
             label_sets: n,
             labels: n,
             label_bytes: n,
+            moments: 100,
             endpoints: n,
         };
         let mut aggregate = Aggregate::new(limits);

@@ -238,3 +238,35 @@ fn a_small_file_cannot_take_all_time() {
     let error = decode(&profile.encode_to_vec()).unwrap_err();
     assert_eq!(error, DecodeError::TooMany { what: "frames of samples" });
 }
+
+/// A field of the message, as bytes.
+fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut varint = |mut value: u64| {
+        while value >= 0x80 {
+            all.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        all.push(value as u8);
+    };
+    varint(number << 3 | 2);
+    varint(bytes.len() as u64);
+    all.extend_from_slice(bytes);
+    all
+}
+
+#[test]
+fn moments_of_nothing_are_refused() {
+    let with = |numbers: &[u8]| {
+        let bytes = [foreign().encode_to_vec(), field(4_100, numbers)].concat();
+        decode(&bytes).map(|decoded| decoded.profile.moments)
+    };
+    let moment = profile::Moment { begin_us: 5, duration_us: 7, sample: 0 };
+    assert_eq!(with(&[5, 7, 0]), Ok(vec![moment]));
+    // The sample after the last, the one before the first; cut off; later than there is a time.
+    assert!(matches!(with(&[5, 7, 2]), Err(DecodeError::NoSuchEntry { table: "sample", id: 1 })));
+    assert!(matches!(with(&[5, 7, 1]), Err(DecodeError::NoSuchEntry { .. })));
+    for cut in [&[5][..], &[5, 7], &[5, 7, 0x80], &[0xff, 0xff, 0xff, 0xff, 0x7f, 7, 0]] {
+        assert!(matches!(with(cut), Err(DecodeError::Wire { .. })), "{cut:?}");
+    }
+}

@@ -182,3 +182,38 @@ fn an_empty_profile_can_be_sent() {
     let sent = ExportProfilesServiceRequest::decode(bytes.as_slice()).unwrap();
     assert_eq!(profiles(&sent).len(), 4);
 }
+
+/// Samples as a person would tell them apart.
+fn told(profile: &profile::Profile) -> BTreeSet<String> {
+    let mut told = BTreeSet::new();
+    for sample in &profile.samples {
+        let name = |frame| profile.function_of(frame).map_or("?", |of| profile.text(of.name));
+        let stack: Vec<_> = profile.stack(sample.stack).map(name).collect();
+        let thread = sample.thread.map(|thread| (thread.tid, profile.text(thread.name)));
+        let labels: Vec<_> = profile.labels_of(sample).collect();
+        let span = profile.span_of(sample);
+        let span = span.map(|span| (span.ids, profile.text(span.endpoint)));
+        let (state, values) = (sample.state, sample.values);
+        told.insert(format!("{stack:?} {thread:?} {state:?} {labels:?} {span:?} {values:?}"));
+    }
+    told
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let profile = sample_profile();
+    let resource = [("service.name".to_owned(), "shop".to_owned())];
+    let sender = Sender { resource: &resource, pid: 99, version: "0.1.0", id: 1 };
+    let bytes = request(&profile, sender);
+    let read = profile::read::otlp_request(&bytes).unwrap();
+    let [one] = &read[..] else { panic!("one resource") };
+    let pid = ("process.pid".to_owned(), "99".to_owned());
+    assert_eq!(one.resource, [resource[0].clone(), pid]);
+    assert_eq!(one.profile.total(), profile.total());
+    assert_eq!(one.profile.period, profile.period);
+    assert_eq!(told(&one.profile), told(&profile));
+    for length in (0..bytes.len()).step_by(7) {
+        // Cut off it is an error or a part, and no panic.
+        let _ = profile::read::otlp_request(&bytes[..length]);
+    }
+}

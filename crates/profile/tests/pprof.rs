@@ -19,6 +19,7 @@ fn gunzip(bytes: &[u8]) -> Vec<u8> {
 fn a_profile_is_read_back_equal() {
     let profile = sample_profile();
     let bytes = encode(&profile);
+    assert_eq!(profile.moments.len(), 9);
     let decoded = decode(&bytes).unwrap();
     assert_eq!(decoded.report_error, None);
     assert_eq!(decoded.profile, profile);

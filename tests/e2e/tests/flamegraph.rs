@@ -1,8 +1,10 @@
-//! The page of `corprof flamegraph` in a real browser: what it shows is what the files say, it does
-//! what one asks of it, and it stays usable when a profile is large.
+//! The pages of `corprof flamegraph` and `corprof view` in a real browser: what they show is what the
+//! files say, they do what one asks of them, and stay usable when a profile is large.
 
 #[path = "../../../crates/cli/tests/support/made.rs"]
 mod made;
+#[path = "flamegraph/viewer.rs"]
+mod viewer;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::{Checks, Run, Session, built};
-use made::made;
+use e2e::{Checks, Form, Run, Session, built};
+use made::{made, made_with_moments};
 use rig::{Browser, Net9, Rig};
 use serde_json::Value;
 
@@ -34,6 +36,7 @@ fn the_page_shows_what_the_files_say() -> Result<()> {
     let log = session.folder.with_extension("log");
     let run = session
         .with_spans()?
+        .set("CORPROF_TIMELINE", "true")
         .args(["--load", "8", "--clients", "3", "--log"])
         .args([&log])
         .run()?;
@@ -61,6 +64,7 @@ fn the_page_shows_what_the_files_say() -> Result<()> {
     checks.that(seen["folded"]["whole"] == seen["full"]["whole"], "folding loses CPU time");
     searched(&mut checks, &run, &seen);
     moved(&mut checks, &seen, piece, &all)?;
+    viewer::check(&mut checks, &browser, &run, (&endpoint, piece, &all))?;
     checks.done()
 }
 
@@ -149,8 +153,7 @@ fn endpoint(top: &Value) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Each thing that one does in a page of 50,000 stacks is answered at once. Another program at work
-/// makes single answers slower, so the fastest of several counts.
+/// Each thing that one does in a page of 50,000 stacks is answered at once.
 #[test]
 fn a_large_page_stays_usable() -> Result<()> {
     let Some(browser) = browser("usable")? else { return Ok(()) };
@@ -162,8 +165,33 @@ fn a_large_page_stays_usable() -> Result<()> {
     let mut command = browser.script(&script);
     command.arg(&page).arg("7");
     let seen = answer(command)?;
-    ensure!(seen["complaints"] == serde_json::json!([]), "{}", seen["complaints"]);
     println!("a page of 50,000 stacks opens in {} ms", seen["opened"]);
+    at_once(&seen)
+}
+
+/// The same of `corprof view` and many samples with their times: a million, and in the long form ten.
+#[test]
+fn a_viewer_of_many_samples_stays_usable() -> Result<()> {
+    let Some(browser) = browser("view-usable")? else { return Ok(()) };
+    let folder = pictures("view-usable")?;
+    let profile = folder.join("made.pb.gz");
+    let moments = if Form::asked()?.is_long() { 10_000_000 } else { 1_000_000 };
+    let made = made_with_moments(1, 50_000, moments);
+    fs::write(&profile, profile::pprof::write(&made, Vec::new())?)?;
+    drop(made);
+    let viewer = viewer::Viewer::start(&profile)?;
+    let script = script("view-usable.mjs");
+    let mut command = browser.script(&script);
+    command.arg(&viewer.link).arg("5");
+    let seen = answer(command)?;
+    println!("{} samples with their times open in {} ms", seen["moments"], seen["opened"]);
+    at_once(&seen)
+}
+
+/// Nothing takes longer than an answer may; another program at work makes single answers slower, so
+/// the fastest of several counts.
+fn at_once(seen: &Value) -> Result<()> {
+    ensure!(seen["complaints"] == serde_json::json!([]), "{}", seen["complaints"]);
     let mut slow = Vec::new();
     for (action, times) in seen["times"].as_object().context("no times")? {
         let mut times: Vec<f64> =

@@ -80,6 +80,38 @@ pub struct FlamegraphArgs {
     pub filters: Filters,
 }
 
+pub const VIEW_LONG: &str = "\
+Look at profiles in the browser: a timeline of the threads, flame graph, functions with their
+callers and callees, endpoints and requests, and what changed between two times or files.
+
+It prints a link to a page on this machine, good for one use and for nobody else; the files stay
+here. It runs until Ctrl-C. Of profiles that were taken with --view or --timeline the timeline shows
+each thread; of others, what the threads did in each file's time.";
+
+pub const VIEW_EXAMPLES: &str = "\
+Examples:
+  corprof view corprof-out/MyApp-20261129-101500
+  corprof view before.pb.gz after.pb.gz
+  corprof run --view -- dotnet MyApp.dll
+  ssh -L 8080:localhost:8080 server corprof view --port 8080 profiles/";
+
+/// `corprof view`.
+#[derive(Args, Debug)]
+pub struct ViewArgs {
+    /// Profiles (pprof, gzipped or plain, also of other tools), or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The port of this machine, which only it can reach [default: one that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+
+    /// A folder of PDBs and debug files for source lines, besides where they belong; may be given
+    /// more than once
+    #[arg(long, value_name = "DIR")]
+    pub symbols: Vec<PathBuf>,
+}
+
 pub const DIFF_LONG: &str = "\
 Compare profiles: which functions became more expensive or cheaper, by more than chance may explain.
 

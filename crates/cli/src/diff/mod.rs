@@ -11,6 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use profile::Profile;
+use serde_json::Value as Json;
 
 use crate::args::{Clock, DiffArgs, OwnOrTotal};
 use crate::endpoints;
@@ -19,11 +20,15 @@ use crate::filters::Filters;
 use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
 use crate::{demangled, files, table};
-use compare::{Change, Measure, Part, Sum, change};
+use compare::{Change, Measure, change};
+pub use compare::{Part, Sum};
 use statistics::Confidence;
 
 /// A function as both sides know it: name and module.
-type Name = (String, String);
+pub type Name = (String, String);
+
+/// How sure what is told has to be, where nobody says it.
+const CONFIDENCE: f64 = 0.95;
 
 /// A row: a function, or all of them together.
 #[derive(Clone, Debug)]
@@ -82,6 +87,18 @@ pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
     }
     out.flush()?;
     Ok(if failing.is_some_and(|failing| !failing.is_empty()) { REGRESSED } else { 0 })
+}
+
+/// Compares two sides whose functions are numbered so, as sure as by default; of the functions that
+/// became more expensive and of those that became cheaper so many are told.
+pub fn compared(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, limit: usize) -> Json {
+    let mut diff = Diff::of(sides, names, CONFIDENCE);
+    let len = diff.rows.len();
+    if len > 2 * limit {
+        // They are sorted by what they changed.
+        diff.rows.drain(limit..len - limit);
+    }
+    show::json(&diff, None)
 }
 
 impl Reader<'_> {

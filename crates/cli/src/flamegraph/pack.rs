@@ -17,19 +17,19 @@
 //! reads this.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 
 use model::ThreadState;
 use profile::{Label, Profile, Sample, Thread, Values};
 use serde_json::{Value as Json, json};
 
 use crate::endpoints;
-use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
 use crate::loaded::Loaded;
 use crate::origin::Origin;
 use crate::ranking;
+use crate::stacks::{Numbered, Planter, Stacks, Tree, number};
 use crate::value::Value;
+use crate::varint::put;
 
 /// Changes with the format.
 const VERSION: u32 = 1;
@@ -49,47 +49,6 @@ struct Key {
     state: u32,
     endpoint: u32,
     labels: u32,
-}
-
-/// The tree of all stacks, by functions.
-#[derive(Debug, Default)]
-struct Tree {
-    positions: HashMap<(u32, u32), u32>,
-    /// Parent and function of all nodes but the root.
-    nodes: Vec<(u32, u32)>,
-}
-
-impl Tree {
-    /// The node of a stack, the root first.
-    fn node(&mut self, functions: impl Iterator<Item = usize>) -> u32 {
-        functions.fold(0, |parent, function| {
-            let function = number(function);
-            *self.positions.entry((parent, function)).or_insert_with(|| {
-                self.nodes.push((parent, function));
-                number(self.nodes.len())
-            })
-        })
-    }
-}
-
-/// What has been told before gets its number again.
-#[derive(Debug)]
-struct Numbered<T> {
-    positions: HashMap<T, u32>,
-    list: Vec<T>,
-}
-
-impl<T: Hash + Eq + Clone> Numbered<T> {
-    fn new() -> Self {
-        Self { positions: HashMap::new(), list: Vec::new() }
-    }
-
-    fn number(&mut self, thing: T) -> u32 {
-        *self.positions.entry(thing.clone()).or_insert_with(|| {
-            self.list.push(thing);
-            number(self.list.len() - 1)
-        })
-    }
 }
 
 /// All rows, and what their numbers mean.
@@ -120,18 +79,19 @@ fn rows<'a>(loaded: &'a Loaded, functions: &Functions<'_>) -> Rows<'a> {
     let mut rows = Rows {
         tree: Tree::default(),
         sums: BTreeMap::new(),
-        threads: Numbered::new(),
-        endpoints: Numbered::new(),
-        labels: Numbered::new(),
+        threads: Numbered::default(),
+        endpoints: Numbered::default(),
+        labels: Numbered::default(),
     };
     let pids = loaded.pids();
-    let mut focus = Focus::new(profile, Scope::Work);
+    let positions = functions.positions().map(number).collect();
+    let mut planter = Planter::new(profile, positions, &mut rows.tree);
     let mut names: HashMap<Option<Thread>, u32> = HashMap::new();
     for sample in &profile.samples {
         let thread = *names.entry(sample.thread).or_insert_with(|| {
             rows.threads.number(ranking::thread_name(profile, sample.thread, &pids))
         });
-        let key = key(&mut rows, &mut focus, profile, functions, sample, thread);
+        let key = key(&mut rows, &mut planter, profile, sample, thread);
         rows.sums.entry(key).or_default().add(sample.values);
     }
     rows
@@ -139,20 +99,12 @@ fn rows<'a>(loaded: &'a Loaded, functions: &Functions<'_>) -> Rows<'a> {
 
 fn key<'a>(
     rows: &mut Rows<'a>,
-    focus: &mut Focus<'_>,
+    planter: &mut Planter<'_>,
     profile: &'a Profile,
-    functions: &Functions<'_>,
     sample: &Sample,
     thread: u32,
 ) -> Key {
-    let position = |frame| functions.position(frame);
-    let all: Vec<usize> = profile.stack(sample.stack).map(position).collect();
-    let full = rows.tree.node(all.into_iter().rev());
-    let seen = focus.see(sample);
-    let is_idle = seen.values.wall_ns < sample.values.wall_ns;
-    // The method whose own time it is stays, even if it only passes work on.
-    let own = seen.own.filter(|own| seen.frames.first() != Some(own)).map(position);
-    let folded = rows.tree.node(seen.frames.iter().rev().copied().map(position).chain(own));
+    let Stacks { full, folded, is_idle, .. } = planter.stacks(sample, &mut rows.tree);
     let labels = sample.labels.and_then(|labels| profile.labels.get(labels.get()));
     let state = ThreadState::ALL.iter().position(|state| Some(*state) == sample.state);
     Key {
@@ -168,7 +120,7 @@ fn key<'a>(
 
 fn header(loaded: &Loaded, functions: &Functions<'_>, rows: &Rows<'_>, value: Value) -> Json {
     let profile = &loaded.profile;
-    let mut modules = Numbered::new();
+    let mut modules = Numbered::default();
     let (mut names, mut of_modules, mut origins) = (Vec::new(), Vec::new(), Vec::new());
     for function in &functions.list {
         names.push(function.name);
@@ -227,19 +179,6 @@ fn put_nodes(bytes: &mut Vec<u8>, nodes: impl Iterator<Item = u32>) {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// A position; a profile that has more things than fit would not fit in memory.
-fn number(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -251,6 +190,7 @@ mod tests {
     use super::*;
     use crate::args::By;
     use crate::filters::Filters;
+    use crate::focus::Scope;
     use crate::lines::Lines;
     use crate::loaded::Loader;
 

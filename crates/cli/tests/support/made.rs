@@ -32,8 +32,17 @@ const VERBS: [&str; 8] =
 
 /// A profile with so many distinct stacks that have time, of threads, states, requests and labels.
 pub fn made(seed: u64, stacks: usize) -> Profile {
+    made_with_moments(seed, stacks, 0)
+}
+
+/// The same, with so many moments besides, evenly over an hour.
+#[allow(dead_code, reason = "not every test looks at times")]
+pub fn made_with_moments(seed: u64, stacks: usize, moments: usize) -> Profile {
     let mut random = Random(seed);
     let mut aggregate = Aggregate::new(Limits::READER);
+    if moments > 0 {
+        aggregate = aggregate.with_moments();
+    }
     let frames = frames(&mut aggregate, &mut random);
     let tenants = ["acme", "big", "small"];
     for (number, tenant) in (1_u64..).zip(tenants) {
@@ -57,8 +66,16 @@ pub fn made(seed: u64, stacks: usize) -> Profile {
             grown.push(stack);
         }
     }
-    for stack in &grown {
-        add(&mut aggregate, stack, &mut random);
+    let keys: Vec<_> = grown.iter().map(|stack| add(&mut aggregate, stack, &mut random)).collect();
+    for moment in 0..moments {
+        let key = keys[random.index(keys.len())];
+        let us = 1 + random.below(20_000);
+        let is_running = key.state == Some(ThreadState::Running);
+        let cpu_ns = if is_running { us * 1_000 } else { 0 };
+        let count = u64::from(is_running);
+        let values = Values { count, cpu_ns, wall_ns: us * 1_000, ..Values::default() };
+        let begin_us = moment as u64 * 3_600_000_000 / moments as u64;
+        assert_eq!(aggregate.add_at(&key, values, begin_us as u32), Added::Kept);
     }
     let gc = ["automatic", "generation 1", "Garbage Collector"];
     let gc: Vec<_> = gc.iter().map(|name| aggregate.synthetic_frame(name)).collect();
@@ -68,7 +85,7 @@ pub fn made(seed: u64, stacks: usize) -> Profile {
     assert_eq!(aggregate.add(&key, values), Added::Kept);
     let period = Period {
         start_unix_ns: 1_790_000_000 * 1000 * MS,
-        duration_ns: 60_000 * MS,
+        duration_ns: if moments > 0 { 3_600_000 * MS } else { 60_000 * MS },
         cpu_interval_ns: 10 * MS,
     };
     aggregate.take(period).profile
@@ -98,7 +115,7 @@ fn frames(aggregate: &mut Aggregate, random: &mut Random) -> Vec<FrameId> {
     (0..FUNCTIONS).map(&mut frame).collect()
 }
 
-fn add(aggregate: &mut Aggregate, stack: &[FrameId], random: &mut Random) {
+fn add(aggregate: &mut Aggregate, stack: &[FrameId], random: &mut Random) -> SampleKey {
     let stack = aggregate.stack(stack.iter().rev().copied());
     let thread = ThreadKey { tid: 100 + random.below(u64::from(THREADS)) as u32, generation: 0 };
     let ns = 1 + random.below(50 * MS);
@@ -116,4 +133,5 @@ fn add(aggregate: &mut Aggregate, stack: &[FrameId], random: &mut Random) {
     let span = (root > 0).then_some(ids);
     let key = SampleKey { stack, thread, state, span, labels: random.below(4) };
     assert_eq!(aggregate.add(&key, values), Added::Kept);
+    key
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test support")]
 
+pub mod http;
 pub mod made;
 
 use std::fs;

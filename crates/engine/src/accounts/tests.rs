@@ -14,7 +14,7 @@ use crate::gc_waits::InPause;
 use crate::publish::Publisher;
 use crate::runtime::{IlStep, ModuleKey};
 
-const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true };
+const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true, timeline: false };
 const T: ThreadRef = thread(0, 1);
 
 struct Books {
@@ -267,12 +267,15 @@ fn waits_go_to_the_place_of_then() {
 fn only_what_is_wanted_is_kept() {
     for (wanted, expected) in [
         (BOTH, vec!["M1 running: 1 100 100", "M1 waiting: 0 0 10"]),
-        (Wanted { cpu: true, wall: false, span_ids: true }, vec!["M1 running: 1 100 0"]),
         (
-            Wanted { cpu: false, wall: true, span_ids: true },
+            Wanted { cpu: true, wall: false, span_ids: true, timeline: false },
+            vec!["M1 running: 1 100 0"],
+        ),
+        (
+            Wanted { cpu: false, wall: true, span_ids: true, timeline: false },
             vec!["M1 running: 0 0 100", "M1 waiting: 0 0 10"],
         ),
-        (Wanted { cpu: false, wall: false, span_ids: true }, vec![]),
+        (Wanted { cpu: false, wall: false, span_ids: true, timeline: false }, vec![]),
     ] {
         let mut books = Books::new(wanted);
         books.start(T);
@@ -553,4 +556,35 @@ fn a_frame_knows_the_place_in_its_method() {
     assert_eq!([a.1, b.1, c.1, d.1], [0, of(0), of(5), 0]);
     assert_eq!([a.2, b.2, c.2, d.2], [1, 1, 2, 1]);
     assert!(a.0 == b.0 && b.0 == c.0 && c.0 != d.0, "{places:?}");
+}
+
+#[test]
+fn moments_say_when_time_was_spent() {
+    const MS: u64 = 1_000_000;
+    let mut books = Books::new(Wanted { timeline: true, ..BOTH });
+    let at = |ms: u64| 5_000 * MS + ms * MS;
+    books.accounts.begin(at(0));
+    books.start(T);
+    // A delay that is charged to a later sample came about when it was told.
+    books.accounts.pass(at(30));
+    books.accounts.event(delayed(T, 3 * MS));
+    let sample = sample(T, &[method(1)], 10 * MS);
+    books.accounts.sample(&Sample { time_ns: at(60), ..sample });
+    books.block(T, &[method(2)]);
+    books.accounts.pass(at(260));
+    books.wait(T, 200 * MS);
+    let period = Period { duration_ns: 300 * MS, ..Period::default() };
+    let moments = |profile: &Profile| {
+        let moments = profile.moments.iter();
+        let state = |moment: &profile::Moment| profile.samples[moment.sample as usize].state;
+        let seen = moments.map(|m| (state(m), m.begin_us / 1_000, m.duration_us / 1_000));
+        seen.map(|(state, begin, ms)| (state.map_or("", ThreadState::name), begin, ms)).collect()
+    };
+    let seen: Vec<_> = moments(&books.accounts.take(period).0);
+    assert_eq!(seen, [("runnable", 27, 3), ("running", 50, 10), ("sleeping", 60, 200)]);
+    // The next period has its own beginning.
+    books.accounts.pass(at(400));
+    books.wait(T, 50 * MS);
+    let seen: Vec<_> = moments(&books.accounts.take(period).0);
+    assert_eq!(seen, [("sleeping", 50, 50)]);
 }

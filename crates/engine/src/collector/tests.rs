@@ -23,7 +23,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
     let oracle = crate::oracle::Oracle::new(Arc::clone(&runtime), log.clone());
     let accounts = Accounts::new(
         shared,
-        Wanted { cpu: true, wall: true, span_ids: true },
+        Wanted { cpu: true, wall: true, span_ids: true, timeline: false },
         Symbolizer::new(runtime, Publisher::new(shared)),
         #[cfg(feature = "oracle")]
         oracle,

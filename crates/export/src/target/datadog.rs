@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 
 use config::{DatadogConfig, Target};
+use profile::Profile;
 use profile::datadog::{ATTACHMENT, event};
-use profile::{Profile, pprof};
+use profile::pprof::{self, Dialect};
 
 use crate::destination::{BadDestination, Destination, address, seq};
 use crate::identity::{Identity, distinct};
@@ -62,7 +63,7 @@ fn agent(config: &DatadogConfig, socket: &Path) -> String {
 
 pub(crate) fn parcel(profile: &Profile, identity: &Identity) -> io::Result<Parcel> {
     let event = event(profile, &tags(profile, identity));
-    let pprof = pprof::write(profile, Vec::new())?;
+    let pprof = pprof::write_for(Dialect::Full, profile, Vec::new())?;
     // No part has it: it is made of what is in them.
     let boundary = format!("corprof-{:016x}{:016x}", checksum(event.as_bytes()), checksum(&pprof));
     let mut body = Vec::with_capacity(pprof.len().saturating_add(event.len()).saturating_add(512));

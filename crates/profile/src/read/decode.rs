@@ -22,7 +22,8 @@ use crate::pprof::{
 use crate::profile::{Function, Module, Period, Profile, Values};
 use crate::report::{ReportError, SelfReport, endpoint_from_comment};
 use crate::span::{SpanIds, SpanKey};
-use crate::wire::Value;
+use crate::timeline::Moment;
+use crate::wire::{Value, packed};
 
 /// Frames of all samples together at most: bounds the time that a small, hostile file takes.
 const FRAMES_OF_SAMPLES: usize = 1 << 30;
@@ -46,7 +47,15 @@ pub struct Decoded {
 /// # Errors
 /// If the bytes are no such profile; the error says what is wrong.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let plain = inflate(bytes, INFLATED_BYTES)?;
+    decode_within(bytes, INFLATED_BYTES)
+}
+
+/// The same of a profile that has no more than so many bytes once it is inflated.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_within(bytes: &[u8], bytes_max: usize) -> Result<Decoded, DecodeError> {
+    let plain = inflate(bytes, bytes_max)?;
     let tables = Tables::read(&plain)?;
     let mut decoder = Decoder::new(&tables)?;
     for (id, location) in &tables.locations {
@@ -96,6 +105,8 @@ struct Decoder<'a> {
     /// A location's frames, the innermost first.
     frames: HashMap<u64, Box<[FrameIndex]>>,
     frames_of_samples: usize,
+    /// Where in the aggregate the samples are, if moments refer to them.
+    positions: Vec<u32>,
     parts: Parts<'a>,
 }
 
@@ -104,11 +115,16 @@ impl<'a> Decoder<'a> {
         Ok(Self {
             tables,
             columns: columns(tables)?,
-            aggregate: Aggregate::new(Limits::READER),
+            aggregate: if tables.moments.is_empty() {
+                Aggregate::new(Limits::READER)
+            } else {
+                Aggregate::new(Limits::READER).with_moments()
+            },
             threads: Threads::default(),
             labels: Labels::default(),
             frames: HashMap::with_capacity(tables.locations.len()),
             frames_of_samples: 0,
+            positions: Vec::new(),
             parts: Parts::default(),
         })
     }
@@ -200,8 +216,13 @@ impl<'a> Decoder<'a> {
         let values = self.values(position)?;
         let key = self.key()?;
         match self.aggregate.add_key(key, values) {
-            Added::Kept => Ok(()),
-            Added::Lost(_) => Err(DecodeError::TooMany { what: "stacks or samples" }),
+            (Added::Kept, place) => {
+                if self.aggregate.moments.is_some() {
+                    self.positions.push(place.unwrap_or(u32::MAX));
+                }
+                Ok(())
+            }
+            (Added::Lost(_), _) => Err(DecodeError::TooMany { what: "stacks or samples" }),
         }
     }
 
@@ -269,7 +290,38 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// What the file says of when samples came about; see `pprof` for how.
+    fn moments(&mut self) -> Result<(), DecodeError> {
+        let tables = self.tables;
+        let wire = |what| DecodeError::Wire { message: "moments", what };
+        let (mut begin_us, mut sample) = (0_u64, 0_i64);
+        for bytes in &tables.moments {
+            let mut numbers = packed(bytes);
+            while let Some(step_us) = numbers.next() {
+                let (Some(duration_us), Some(zigzag)) = (numbers.next(), numbers.next()) else {
+                    return Err(wire("a moment is cut off"));
+                };
+                let zigzag = zigzag.map_err(wire)?;
+                let step = (zigzag >> 1).cast_signed() ^ (zigzag & 1).cast_signed().wrapping_neg();
+                begin_us = begin_us.saturating_add(step_us.map_err(wire)?);
+                sample = sample.saturating_add(step);
+                let position = usize::try_from(sample).ok().and_then(|at| self.positions.get(at));
+                let id = sample.cast_unsigned();
+                let none = DecodeError::NoSuchEntry { table: "sample", id };
+                let sample = *position.ok_or(none)?;
+                let number = |number: u64| u32::try_from(number).map_err(|_| wire("too late"));
+                let duration_us = number(duration_us.map_err(wire)?)?;
+                let begin_us = number(begin_us)?;
+                if !self.aggregate.moment(Moment { begin_us, duration_us, sample }) {
+                    return Err(DecodeError::TooMany { what: "moments" });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn finish(mut self) -> Result<Decoded, DecodeError> {
+        self.moments()?;
         let tables = self.tables;
         let comments = tables.comments.iter().map(|position| tables.text(*position));
         let comments = comments.collect::<Result<Vec<_>, _>>()?;

@@ -13,7 +13,7 @@ use crate::span::{SpanKey, SpanNumber};
 ///
 /// What is equal in all parts becomes one: functions by name and file, threads by number and
 /// name. Where one profile knows the endpoint of a local root span, the samples of all others have
-/// it too.
+/// it too. When samples came about is left out.
 #[derive(Debug)]
 pub struct Merger {
     aggregate: Aggregate,

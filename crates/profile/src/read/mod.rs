@@ -8,9 +8,13 @@ mod error;
 mod inflate;
 mod labels;
 mod merge;
+mod otlp;
+mod push;
 mod tables;
 mod threads;
 
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, decode, decode_within};
 pub use error::DecodeError;
 pub use merge::{Merger, merge};
+pub use otlp::{OtlpProfile, otlp_request};
+pub use push::{Series, push_request};

@@ -58,6 +58,8 @@ pub(super) struct Tables<'a> {
     pub(super) locations: HashMap<u64, LocationEntry>,
     lines: Vec<LineEntry>,
     pub(super) comments: Vec<u64>,
+    /// When samples came about, as in the file.
+    pub(super) moments: Vec<&'a [u8]>,
     pub(super) time_ns: u64,
     pub(super) duration_ns: u64,
     pub(super) period: u64,
@@ -84,6 +86,7 @@ impl<'a> Tables<'a> {
                 (field::PROFILE_COMMENT, value) => {
                     numbers("comments", value, |number| tables.comments.push(number))?;
                 }
+                (field::PROFILE_MOMENTS, Value::Bytes(bytes)) => tables.moments.push(bytes),
                 _ => {}
             }
             tables.check_sizes()?;
@@ -109,6 +112,7 @@ impl<'a> Tables<'a> {
             ("locations", self.locations.len(), ENTRIES),
             ("lines", self.lines.len(), ENTRIES),
             ("comments", self.comments.len(), ENTRIES),
+            ("moments", self.moments.len(), ENTRIES),
         ] {
             if len > len_max {
                 return Err(DecodeError::TooMany { what });
@@ -210,7 +214,7 @@ pub(super) fn numbers(
                 each(number.map_err(|what| DecodeError::Wire { message, what })?);
             }
         }
-        Value::Fixed => {}
+        Value::Fixed(_) => {}
     }
     Ok(())
 }

@@ -57,7 +57,9 @@ pub fn add_for(
         .collect();
     let values = Values { count, cpu_ns: cpu_ms * MS, wall_ns: wall_ms * MS, ..Values::default() };
     let key = SampleKey { stack: aggregate.stack(ids), thread, state, span, labels };
-    assert_eq!(aggregate.add(&key, values), Added::Kept);
+    // One after the other, if the aggregate keeps moments.
+    let begin_us = 100_000 * count as u32 + 1_000 * wall_ms as u32;
+    assert_eq!(aggregate.add_at(&key, values, begin_us), Added::Kept);
 }
 
 /// The ids of a span of a request.
@@ -69,7 +71,7 @@ pub fn span(request: u64, span: u64) -> SpanIds {
 
 /// A profile with one of everything.
 pub fn sample_profile() -> Profile {
-    let mut aggregate = Aggregate::default();
+    let mut aggregate = Aggregate::default().with_moments();
     let main = ThreadKey { tid: 100, generation: 0 };
     let pool = ThreadKey { tid: 101, generation: 3 };
     aggregate.thread_name(main, "main");

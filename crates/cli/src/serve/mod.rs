@@ -1,0 +1,219 @@
+//! `corprof serve`: takes what agents push, keeps it, and shows it.
+
+mod counters;
+mod live;
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+use server::gate::Gate;
+use server::guard::Verdict;
+use server::http::{Handler, Limits, Method, Request, Response, Server};
+use server::intake::{self, BODY_BYTES_MAX};
+use server::rate::Rate;
+use server::store::{Retention, Store};
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use crate::view::PAGE;
+use crate::{note, warn};
+use counters::Counters;
+use live::{Live, Span};
+
+/// Connections at once: agents keep none open.
+const CONNECTIONS: usize = 256;
+/// How often what is old is deleted.
+const MAINTENANCE: Duration = Duration::from_secs(30);
+/// Letters of a token, below which it could be guessed.
+const TOKEN_LETTERS_MIN: usize = 16;
+const VARIABLE: &str = "CORPROF_SERVE_TOKEN";
+
+/// Runs the command, until it is interrupted.
+pub fn serve(args: &ServeArgs) -> Result<u8, Failure> {
+    let token = token(args)?;
+    let limits = Limits { connections: CONNECTIONS, body: BODY_BYTES_MAX };
+    let listen = args.listen;
+    let server = Server::bind(listen, limits)
+        .with_context(|| format!("can't listen at {listen}; name another with --listen"))?;
+    let address = server.address().context("can't tell the port")?;
+    let gate = Gate::new(address, token).with_context(|| {
+        format!("{address}: put one in {VARIABLE}, or in a file and name it with --token-file")
+    })?;
+    let data = &args.data;
+    let retention = Retention { seconds: args.keep.as_secs(), bytes: args.keep_bytes };
+    let store = Store::open(data, retention).with_context(|| {
+        format!("can't use the folder {}; name another with --data", data.display())
+    })?;
+    let found = store.numbers();
+    if found.damaged > 0 {
+        warn(format!("{} records in {} are damaged; passed over", found.damaged, data.display()));
+    }
+    if found.cut > 0 {
+        note(format!("cut off {} bytes that were being written at the last end", found.cut));
+    }
+    let live = Live::new(store, args.window.as_secs(), now());
+    let service = Arc::new(Service {
+        gate,
+        live,
+        rate: Mutex::new(Rate::default()),
+        counters: Counters::default(),
+    });
+    maintain(Arc::clone(&service)).context("can't start a thread")?;
+    note(format!(
+        "takes profiles at http://{address}/v1/push, shows {} of them at http://{address}/",
+        found.profiles
+    ));
+    let handler: Arc<dyn Handler> = service;
+    server.run(&handler, &AtomicBool::new(false));
+    Ok(0)
+}
+
+fn token(args: &ServeArgs) -> anyhow::Result<Option<String>> {
+    let token = match &args.token_file {
+        Some(file) => {
+            let text = fs::read_to_string(file);
+            let text = text.with_context(|| format!("{}: can't read it", file.display()))?;
+            Some(text.trim().to_owned())
+        }
+        None => std::env::var(VARIABLE).ok().filter(|token| !token.is_empty()),
+    };
+    if let Some(token) = &token {
+        ensure!(
+            token.len() >= TOKEN_LETTERS_MIN,
+            "the token has fewer than {TOKEN_LETTERS_MIN} letters and could be guessed; \
+             `openssl rand -hex 16` makes one"
+        );
+    }
+    Ok(token)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn maintain(service: Arc<Service>) -> std::io::Result<()> {
+    let work = move || {
+        loop {
+            thread::sleep(MAINTENANCE);
+            if let Err(error) = service.live.maintain(now()) {
+                warn(format!("old profiles can't be deleted: {error}"));
+            }
+        }
+    };
+    thread::Builder::new().name("maintain".to_owned()).spawn(work).map(drop)
+}
+
+/// What answers.
+struct Service {
+    gate: Gate,
+    live: Live,
+    rate: Mutex<Rate>,
+    counters: Counters,
+}
+
+impl Service {
+    fn push(&self, request: &Request) -> Response {
+        let now = now();
+        let uploads = match intake::take(request, now) {
+            Ok(uploads) => uploads,
+            Err(refusal) => {
+                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                return Response::error(refusal.status, &refusal.text);
+            }
+        };
+        let sender = uploads.first().map_or(String::new(), |upload| {
+            format!("{}\n{}", upload.meta.service, upload.meta.instance)
+        });
+        let rated = self.rate.lock().unwrap_or_else(PoisonError::into_inner).take(&sender, now);
+        if let Err(seconds) = rated {
+            self.counters.limited.fetch_add(1, Ordering::Relaxed);
+            let text = "this sender pushes too often; once a second is the most";
+            return Response::error(429, text).with("Retry-After", seconds.to_string());
+        }
+        let bytes: usize = uploads.iter().map(|upload| upload.bytes.len()).sum();
+        let count = uploads.len() as u64;
+        match self.live.put(uploads, now) {
+            Ok(()) => {
+                self.counters.taken.fetch_add(count, Ordering::Relaxed);
+                self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                match request.path.as_str() {
+                    // The empty answers of their protocols.
+                    "/push.v1.PusherService/Push" => Response::of("application/proto", ""),
+                    "/v1development/profiles" => Response::of("application/x-protobuf", ""),
+                    _ => Response::json("{}"),
+                }
+            }
+            Err(error) => {
+                self.counters.failed.fetch_add(1, Ordering::Relaxed);
+                warn(format!("a profile can't be written: {error}"));
+                Response::error(507, "the profile can't be written; try again later")
+                    .with("Retry-After", "60")
+            }
+        }
+    }
+
+    fn ask(&self, question: &str, request: &Request) -> Response {
+        if question == "progress" {
+            let progress = json!({
+                "files": 0, "done": 0, "problems": 0, "is_ready": true,
+                "store": self.live.period().unwrap_or_default(),
+            });
+            return Response::json(progress.to_string());
+        }
+        let api = match request.part("span").map(span) {
+            None => self.live.api(),
+            Some(None) => return Response::error(400, "span= is FROM-TO, in microseconds"),
+            Some(Some(span)) => match self.live.span(span) {
+                Ok(api) => api,
+                Err(error) => return Response::error(400, &format!("{error:#}")),
+            },
+        };
+        let begin = Instant::now();
+        let answer = api.answer(question, request);
+        self.counters.answered(begin.elapsed());
+        answer.unwrap_or_else(|| Response::error(404, "there is nothing here"))
+    }
+
+    fn metrics(&self) -> Response {
+        let rows = self.live.api().columns().rows.len();
+        let text = self.counters.text(self.live.numbers(), rows);
+        Response::of("text/plain; version=0.0.4", text)
+    }
+}
+
+/// `FROM-TO`, in microseconds since 1970.
+fn span(text: &str) -> Option<Span> {
+    let (from, to) = text.split_once('-')?;
+    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+    (from < to).then_some((from, to))
+}
+
+impl Handler for Service {
+    fn answer(&self, request: &Request) -> Response {
+        if request.path == "/health" {
+            return Response::of("text/plain", "ok\n");
+        }
+        if let Verdict::Answered(response) = self.gate.check(request) {
+            return *response;
+        }
+        match (request.method, request.path.as_str()) {
+            (Method::Post, path) if intake::is_push(path) => self.push(request),
+            (Method::Get, path) if intake::is_push(path) => {
+                Response::error(405, "profiles are sent here by POST")
+            }
+            (Method::Get, "/") => Response::of("text/html; charset=utf-8", PAGE),
+            (Method::Get, "/metrics") => self.metrics(),
+            (Method::Get, path) => {
+                let question = path.strip_prefix("/api/").unwrap_or_default();
+                self.ask(question, request)
+            }
+            _ => Response::error(404, "there is nothing here"),
+        }
+    }
+}

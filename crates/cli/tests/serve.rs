@@ -1,0 +1,431 @@
+//! `corprof serve`: what is pushed is there, whatever happens; what makes no sense changes nothing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod support;
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use profile::Profile;
+use profile::otlp::{Sender, request as otlp_request};
+use profile::pyroscope::push_request;
+use support::Dir;
+use support::http::{Answer, Running, ask};
+use support::made::made;
+use testing::Random;
+
+const OTLP: &str = "/v1development/profiles";
+/// Agents that push at the same time.
+const AGENTS: usize = 20;
+
+fn serve(dir: &Dir, more: &[&str]) -> Running {
+    let flags = [&["serve", "--listen", "127.0.0.1:0", "--data", "data"], more].concat();
+    Running::start(dir.corprof(&flags))
+}
+
+/// A profile of the last minute, as an agent writes it.
+fn recent(seed: u64, stacks: usize) -> (Profile, Vec<u8>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let mut profile = made(seed, stacks);
+    profile.period.start_unix_ns = (now - Duration::from_secs(60)).as_nanos() as u64;
+    let bytes = profile::pprof::write(&profile, Vec::new()).unwrap();
+    (profile, bytes)
+}
+
+fn header(server: &Running) -> serde_json::Value {
+    server.get("/api/header", &host(server)).json()
+}
+
+fn host(server: &Running) -> String {
+    format!("Host: {}\r\n", server.host)
+}
+
+/// All nanoseconds of a selection.
+fn whole(server: &Running, query: &str) -> u64 {
+    let flame = server.get(&format!("/api/flame?fold=0&{query}"), &host(server));
+    assert_eq!(flame.status, 200, "{}", flame.text());
+    let length = u32::from_le_bytes(flame.body[..4].try_into().unwrap()) as usize;
+    let told: serde_json::Value = serde_json::from_slice(&flame.body[4..4 + length]).unwrap();
+    told["whole"].as_u64().unwrap()
+}
+
+#[test]
+fn what_each_sender_pushes_can_be_asked_for() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    assert_eq!(server.get("/health", "").text(), "ok\n");
+    let (one, bytes) = recent(1, 60);
+    let pushed = server.post("/v1/push?service=shop&version=1.0&instance=a&label.zone=b", &bytes);
+    assert_eq!(pushed.status, 200, "{}", pushed.text());
+    let (two, bytes) = recent(2, 60);
+    let labels = [("service_name", "shop"), ("version", "2.0"), ("hostname", "h")];
+    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let request = push_request(&labels, &bytes, "id");
+    assert_eq!(server.post("/push.v1.PusherService/Push", &request).status, 200);
+    let (three, bytes) = recent(3, 60);
+    let pushed = server.post("/ingest?name=other.cpu%7Bversion%3D3%7D&format=pprof", &bytes);
+    assert_eq!(pushed.status, 200, "{}", pushed.text());
+
+    let (four, _) = recent(4, 60);
+    let resource = [("service.name", "fourth"), ("service.version", "4"), ("host.name", "h")];
+    let resource = resource.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let sender = Sender { resource: &resource, pid: 7, version: "0", id: 1 };
+    let pushed = server.post("/v1development/profiles", &otlp_request(&four, sender));
+    assert_eq!(pushed.status, 200, "{}", pushed.text());
+
+    let header = header(&server);
+    let of = |name: &str| {
+        let sources = header["sources"].as_array().unwrap().clone();
+        sources.iter().map(|source| source[name].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("service"), ["shop", "shop", "other", "fourth"]);
+    assert_eq!(of("version"), ["1.0", "2.0", "3", "4"]);
+    assert_eq!(of("instance"), ["a", "h", "", "7"]);
+    let cpu = |profile: &Profile| profile.total().cpu_ns;
+    assert_eq!(whole(&server, "service=shop"), cpu(&one) + cpu(&two));
+    assert_eq!(whole(&server, "version=2.0"), cpu(&two));
+    assert_eq!(whole(&server, "instance=a"), cpu(&one));
+    assert_eq!(whole(&server, "label=zone%3Db"), cpu(&one));
+    assert_eq!(whole(&server, "service=fourth"), cpu(&four));
+    assert_eq!(whole(&server, "label=host%3Dh"), cpu(&four));
+    assert_eq!(whole(&server, ""), cpu(&one) + cpu(&two) + cpu(&three) + cpu(&four));
+    // Of an older time, read from the disk.
+    let begin = one.period.start_unix_ns / 1_000;
+    let span = format!("service=other&span={}-{}", begin - 5, begin + 30_000_000);
+    assert_eq!(whole(&server, &span), cpu(&three));
+    let nothing = server.get("/api/header?span=1-2", &host(&server));
+    assert!(nothing.status == 400 && nothing.text().contains("no profiles of that time"));
+    // What changed between the versions.
+    let diff = "/api/diff?base.version=1.0&new.version=2.0";
+    assert!(!server.get(diff, &host(&server)).json()["rows"].as_array().unwrap().is_empty());
+    assert_eq!(metric(&server, "corprof_profiles_taken_total"), 4);
+    assert_eq!(metric(&server, "corprof_store_profiles"), 4);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let (_, bytes) = recent(1, 20);
+    assert_eq!(server.post("/v1/push?service=shop", &bytes).status, 200);
+    let before = store_bytes(&dir);
+    let mut future = made(1, 5);
+    future.period.start_unix_ns = u64::MAX / 2;
+    let future = profile::pprof::write(&future, Vec::new()).unwrap();
+    let long = format!("/v1/push?service={}", "x".repeat(2_000));
+    for (path, body, status, says) in [
+        ("/v1/push?service=shop", b"nonsense".as_slice(), 400, "no profile"),
+        ("/v1/push?service=shop", b"", 400, "no profile"),
+        ("/v1/push?service=shop", &bytes[..bytes.len() / 2], 400, "no profile"),
+        ("/v1/push", &bytes, 400, "which service"),
+        ("/v1/push?service=shop", &future, 400, "future"),
+        (&long, &bytes, 400, "too long"),
+        ("/push.v1.PusherService/Push", b"\xff\xff", 400, "no push request"),
+        ("/push.v1.PusherService/Push", b"", 400, "no profile in it"),
+        ("/ingest?name=a", b"nonsense", 400, "no profile"),
+        ("/v1development/profiles", b"\xff", 400, "no OTLP request"),
+        ("/v1/other", &bytes, 404, "nothing here"),
+    ] {
+        let answer = server.post(path, body);
+        let Answer { status: found, .. } = answer;
+        assert!(found == status && answer.text().contains(says), "{path}: {}", answer.text());
+    }
+    // Of several profiles one that makes no sense: none is taken.
+    let labels = [("service_name".to_owned(), "shop".to_owned())];
+    let both = [push_request(&labels, &bytes, "1"), push_request(&labels, b"x", "2")].concat();
+    assert_eq!(server.post("/push.v1.PusherService/Push", &both).status, 400);
+    let huge = ask(&server.host, "POST", "/v1/push", "Content-Length: 99999999\r\n", b"");
+    assert!(huge.is_none_or(|answer| answer.status == 400 || answer.status == 413));
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 1);
+    assert_eq!(store_bytes(&dir), before);
+}
+
+/// All bytes of the segments.
+fn store_bytes(dir: &Dir) -> u64 {
+    let files = std::fs::read_dir(dir.path("data")).unwrap();
+    let lengths = files.filter_map(|file| file.ok()?.metadata().ok()).map(|about| about.len());
+    lengths.sum()
+}
+
+#[test]
+fn where_others_reach_it_it_takes_a_token() {
+    let dir = Dir::new();
+    let open = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
+    open.check(1, &["takes a token", "CORPROF_SERVE_TOKEN"]);
+    dir.write("short", b"abc\n");
+    dir.run(&["serve", "--token-file", "short"]).check(1, &["could be guessed"]);
+    dir.write("token", b"0123456789abcdef\n");
+    let flags = ["serve", "--listen", "0.0.0.0:0", "--token-file", "token", "--data", "data"];
+    let mut server = Running::start(dir.corprof(&flags));
+    server.host = server.host.replace("0.0.0.0", "127.0.0.1");
+    let (_, bytes) = recent(1, 5);
+    assert_eq!(server.post("/v1/push?service=a", &bytes).status, 401);
+    assert_eq!(server.get("/metrics", "").status, 401);
+    assert_eq!(server.get("/health", "").status, 200);
+    let with = |token: &str| {
+        let headers = format!("Host: profiles\r\nAuthorization: Bearer {token}\r\n");
+        ask(&server.host, "POST", "/v1/push?service=a", &headers, &bytes).unwrap().status
+    };
+    assert_eq!((with("0123456789abcdeF"), with("0123456789abcdef")), (403, 200));
+}
+
+#[test]
+fn a_killed_server_has_all_that_it_said_it_took() {
+    let dir = Dir::new();
+    let (_, bytes) = recent(1, 40);
+    let mut taken: Vec<String> = Vec::new();
+    for round in 0..3 {
+        let mut server = serve(&dir, &[]);
+        let host = server.host.clone();
+        let pushing = thread::scope(|scope| {
+            let senders: Vec<_> = (0..4)
+                .map(|sender| {
+                    let (host, bytes) = (&host, &bytes);
+                    scope.spawn(move || {
+                        let mut taken = Vec::new();
+                        for number in 0.. {
+                            let instance = format!("{round}-{sender}-{number}");
+                            let path = format!("/v1/push?service=shop&instance={instance}");
+                            let headers = format!("Host: {host}\r\n");
+                            match ask(host, "POST", &path, &headers, bytes) {
+                                Some(answer) if answer.status == 200 => taken.push(instance),
+                                Some(answer) => panic!("{} {}", answer.head, answer.text()),
+                                None => break,
+                            }
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            // Somewhere in the middle of something.
+            while store_bytes(&dir) < (round + 1) * 150_000 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            server.child.kill().unwrap();
+            senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect::<Vec<_>>()
+        });
+        taken.extend(pushing);
+    }
+    let server = serve(&dir, &[]);
+    let header = header(&server);
+    let sources = header["sources"].as_array().unwrap();
+    let there: Vec<&str> = sources.iter().filter_map(|s| s["instance"].as_str()).collect();
+    let lost: Vec<_> = taken.iter().filter(|taken| !there.contains(&taken.as_str())).collect();
+    assert!(lost.is_empty(), "{} of {} are lost", lost.len(), taken.len());
+    assert!(taken.len() > 20, "{} were taken", taken.len());
+    assert_eq!(metric(&server, "corprof_store_damaged"), 0);
+}
+
+#[test]
+fn twenty_agents_push_while_it_is_asked() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let pushes = 6;
+    let done = AtomicBool::new(false);
+    let slowest = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut times = Vec::new();
+            while !done.load(Ordering::Acquire) {
+                let begin = Instant::now();
+                whole(&server, "service=service-1&value=cpu");
+                times.push(begin.elapsed());
+            }
+            times
+        });
+        let agents: Vec<_> = (0..AGENTS)
+            .map(|agent| {
+                let server = &server;
+                scope.spawn(move || {
+                    for push in 0..pushes {
+                        let (_, bytes) = recent((agent * pushes + push) as u64, 200);
+                        let path =
+                            format!("/v1/push?service=service-{}&instance={agent}", agent % 4);
+                        let answer = server.post(&path, &bytes);
+                        assert_eq!(answer.status, 200, "{}", answer.text());
+                    }
+                })
+            })
+            .collect();
+        agents.into_iter().for_each(|agent| agent.join().unwrap());
+        done.store(true, Ordering::Release);
+        asking.join().unwrap().into_iter().max()
+    });
+    println!("the slowest of the questions took {slowest:?}");
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), AGENTS * pushes);
+    let mut expected = 0;
+    for seed in 0..AGENTS * pushes {
+        expected += recent(seed as u64, 200).0.total().cpu_ns;
+    }
+    assert_eq!(whole(&server, "value=cpu"), expected);
+}
+
+/// A body that was changed somewhere is taken or refused; the server goes on, and holds what it
+/// said.
+#[test]
+fn changed_bodies_are_taken_or_refused() {
+    let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(2));
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    let mut random = Random(seed | 1);
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let (_, packed) = recent(1, 12);
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut plain).unwrap();
+    let labels = ["service_name", "service.name"].map(|name| (name.to_owned(), "shop".to_owned()));
+    let sender = Sender { resource: &labels, pid: 7, version: "0", id: 1 };
+    let otlp = otlp_request(&made(1, 12), sender);
+    let bodies = [plain.clone(), packed, push_request(&labels, &plain, "1"), otlp];
+    let paths = ["/v1/push?service=a", "/ingest?name=a", "/push.v1.PusherService/Push", OTLP];
+    let (mut taken, mut refused) = (0_u64, 0_u64);
+    while Instant::now() < end {
+        let at = random.index(bodies.len());
+        let mut body = bodies[at].clone();
+        for _ in 0..1 + random.index(4) {
+            change(&mut body, &mut random);
+        }
+        // Each is another sender, so that none has to wait.
+        // Mostly where it belongs.
+        let path = paths[if random.below(4) == 0 { random.index(paths.len()) } else { at }];
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let answer = server.post(&format!("{path}{joint}instance={}", taken + refused), &body);
+        match answer.status {
+            200 => taken += 1,
+            400 | 413 | 429 => refused += 1,
+            other => panic!("{other} {}: {path} {body:?}", answer.text()),
+        }
+    }
+    println!("{taken} were taken, {refused} refused");
+    assert!(refused > 0);
+    // One body may have become two profiles.
+    let all = metric(&server, "corprof_profiles_taken_total");
+    assert!(all >= taken && all <= 2 * taken, "{all} of {taken}");
+    drop(server);
+    let server = serve(&dir, &[]);
+    assert_eq!(metric(&server, "corprof_store_profiles"), all);
+    assert_eq!(metric(&server, "corprof_store_damaged"), 0);
+}
+
+/// A number that the server tells.
+fn metric(server: &Running, name: &str) -> u64 {
+    let metrics = server.get("/metrics", &host(server)).text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}: {metrics}")).parse().unwrap()
+}
+
+fn change(body: &mut Vec<u8>, random: &mut Random) {
+    if body.is_empty() {
+        return;
+    }
+    let at = random.index(body.len());
+    match random.below(5) {
+        0 => body[at] = random.below(256) as u8,
+        1 => body[at] ^= 1 << random.below(8),
+        2 => body.truncate(at),
+        3 => body.insert(at, random.below(256) as u8),
+        _ => {
+            let from = random.index(body.len());
+            let to = (from + random.index(64)).min(body.len());
+            let part = body[from..to].to_vec();
+            body.splice(at..at, part);
+        }
+    }
+}
+
+/// The folder is one server's at a time.
+#[test]
+fn a_second_server_does_not_get_the_folder() {
+    let dir = Dir::new();
+    let _first = serve(&dir, &[]);
+    let second = dir.run(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
+    second.check(1, &["another corprof serve", "--data"]);
+    assert!(Path::new(&dir.path("data")).exists());
+}
+
+/// The long form: an hour of twenty agents is there, they push on, and the last hour of a service is
+/// asked for, again and again, each time one that nobody has asked for before.
+#[test]
+fn an_hour_of_twenty_agents() {
+    let seconds = std::env::var("SERVE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let Some(seconds) = seconds else { return };
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let push = |agent: usize, ago: u64, seed: u64| {
+        let mut profile = made(seed, 1_500);
+        profile.period.start_unix_ns = (now() - Duration::from_secs(ago)).as_nanos() as u64;
+        let bytes = profile::pprof::write(&profile, Vec::new()).unwrap();
+        let path = format!("/v1/push?service=service-{}&instance={agent}", agent % 4);
+        let answer = server.post(&path, &bytes);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    // An hour, of each agent a profile a minute. As with programs, the same stacks come again.
+    let seed = |agent: usize, minute: u64| (agent % 4) as u64 * 5 + minute % 5;
+    thread::scope(|scope| {
+        for agent in 0..AGENTS {
+            let push = &push;
+            scope.spawn(move || {
+                (1..=60).rev().for_each(|minute| push(agent, minute * 60, seed(agent, minute)));
+            });
+        }
+    });
+    println!("memory with an hour in it: {} MiB", memory_mib(&server));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let pushed = std::sync::atomic::AtomicU64::new(AGENTS as u64 * 60);
+    let mut times = thread::scope(|scope| {
+        for agent in 0..AGENTS {
+            let (push, pushed) = (&push, &pushed);
+            scope.spawn(move || {
+                let mut minute = 0;
+                // Six times as often as agents do.
+                while Instant::now() < end {
+                    push(agent, 60, seed(agent, minute));
+                    pushed.fetch_add(1, Ordering::Relaxed);
+                    minute += 1;
+                    thread::sleep(Duration::from_secs(10));
+                }
+            });
+        }
+        let mut times = Vec::new();
+        while Instant::now() < end {
+            let to = now().as_micros() as u64;
+            let number = times.len();
+            let query = format!(
+                "service=service-{}&value={}&from={}&to={to}",
+                number % 4,
+                ["cpu", "wall"][number % 2],
+                to - 3_600_000_000,
+            );
+            let begin = Instant::now();
+            assert!(whole(&server, &query) > 0);
+            times.push(begin.elapsed());
+            thread::sleep(Duration::from_millis(100));
+        }
+        times
+    });
+    times.sort_unstable();
+    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+    println!(
+        "{} questions: half within {:?}, 99 of 100 within {:?}, the slowest {:?}",
+        times.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+    println!("memory at the end: {} MiB", memory_mib(&server));
+    let pushed = pushed.into_inner();
+    println!("{pushed} profiles were pushed");
+    assert_eq!(metric(&server, "corprof_store_profiles"), pushed);
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len() as u64, pushed);
+    assert!(at(0.99) <= Duration::from_millis(300), "too slow");
+}
+
+/// What the server holds, in MiB.
+fn memory_mib(server: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}

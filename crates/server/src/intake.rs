@@ -1,0 +1,269 @@
+//! What senders push, told apart, read and checked: nothing goes on that is not a whole profile.
+//!
+//! - `POST /v1/push?service=…`: our own, a pprof file with all that there is in it
+//! - `POST /push.v1.PusherService/Push`: Pyroscope's, a protobuf message
+//! - `POST /v1development/profiles`: OpenTelemetry's, OTLP over HTTP with protobuf
+//! - `POST /ingest?name=…`: Pyroscope's older one, a pprof file or a form with one in it
+
+use std::io::Read as _;
+
+use flate2::read::MultiGzDecoder;
+use profile::Profile;
+use profile::read::{OtlpProfile, decode_within, otlp_request, push_request};
+
+use crate::http::Request;
+use crate::store::Meta;
+
+const OWN: &str = "/v1/push";
+const PUSH: &str = "/push.v1.PusherService/Push";
+const INGEST: &str = "/ingest";
+const OTLP: &str = "/v1development/profiles";
+/// Bytes of a body, as it is sent.
+pub const BODY_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a body or a profile once it is inflated.
+const INFLATED_BYTES_MAX: usize = 64 << 20;
+/// A label's name or value in bytes; longer ones are refused.
+const LABEL_BYTES_MAX: usize = 1 << 10;
+/// Labels of a profile.
+const LABELS_MAX: usize = 32;
+/// How far a sender's clock may be ahead, in seconds.
+const AHEAD_SECONDS_MAX: u64 = 3_600;
+
+/// A profile that was pushed.
+#[derive(Debug)]
+pub struct Upload {
+    /// Who sent it, and of which time it is.
+    pub meta: Meta,
+    /// As it is kept.
+    pub bytes: Vec<u8>,
+    /// What it says.
+    pub profile: Profile,
+}
+
+/// Why a push is not taken; nothing of it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP's number.
+    pub status: u16,
+    /// For a person.
+    pub text: String,
+}
+
+impl Refusal {
+    fn new(status: u16, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+}
+
+/// Whether a path is one that senders push to.
+#[must_use]
+pub fn is_push(path: &str) -> bool {
+    [OWN, PUSH, INGEST, OTLP].contains(&path)
+}
+
+/// The profiles of a push, all of them or none; `now` is in seconds since 1970.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn take(request: &Request, now: u64) -> Result<Vec<Upload>, Refusal> {
+    let body = plain_body(request)?;
+    match request.path.as_str() {
+        OWN => Ok(vec![own(request, body, now)?]),
+        INGEST => Ok(vec![ingest(request, &body, now)?]),
+        OTLP => otlp(request, &body, now),
+        _ => push(&body, now),
+    }
+}
+
+/// The body, inflated if the sender says that it is gzip.
+fn plain_body(request: &Request) -> Result<Vec<u8>, Refusal> {
+    match request.header("content-encoding") {
+        None | Some("identity" | "") => Ok(request.body.clone()),
+        Some("gzip") => {
+            let mut plain = Vec::new();
+            let bound = INFLATED_BYTES_MAX as u64 + 1;
+            let mut body = MultiGzDecoder::new(request.body.as_slice()).take(bound);
+            let read = body.read_to_end(&mut plain);
+            read.map_err(|error| Refusal::new(400, format!("the body is no gzip: {error}")))?;
+            if plain.len() > INFLATED_BYTES_MAX {
+                return Err(Refusal::new(413, "the body is too large once it is inflated"));
+            }
+            Ok(plain)
+        }
+        Some(other) => {
+            Err(Refusal::new(415, format!("Content-Encoding {other} is not known; send gzip")))
+        }
+    }
+}
+
+/// What a sender tells of itself.
+#[derive(Default)]
+struct Told {
+    service: String,
+    version: String,
+    instance: String,
+    labels: Vec<(String, String)>,
+}
+
+fn own(request: &Request, body: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
+    let mut told = Told::default();
+    for (name, value) in &request.query {
+        match name.as_str() {
+            "service" => told.service.clone_from(value),
+            "version" => told.version.clone_from(value),
+            "instance" => told.instance.clone_from(value),
+            _ => {
+                if let Some(name) = name.strip_prefix("label.") {
+                    told.labels.push((name.to_owned(), value.clone()));
+                }
+            }
+        }
+    }
+    upload(told, body, now)
+}
+
+fn push(body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
+    let wrong = |error| Refusal::new(400, format!("this is no push request: {error}"));
+    let mut uploads = Vec::new();
+    for series in push_request(body).map_err(wrong)? {
+        for profile in &series.profiles {
+            uploads.push(upload(of_labels(&series.labels), profile.to_vec(), now)?);
+        }
+    }
+    if uploads.is_empty() {
+        return Err(Refusal::new(400, "there is no profile in it"));
+    }
+    Ok(uploads)
+}
+
+fn otlp(request: &Request, body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
+    if request.header("content-type").is_some_and(|kind| kind.contains("json")) {
+        return Err(Refusal::new(415, "OTLP is taken as protobuf; set the exporter's encoding so"));
+    }
+    let wrong = |error| Refusal::new(400, format!("this is no OTLP request: {error}"));
+    let mut uploads = Vec::new();
+    for OtlpProfile { resource, profile } in otlp_request(body).map_err(wrong)? {
+        let mut told = Told::default();
+        for (name, value) in resource {
+            match name.as_str() {
+                "service.name" => told.service = value,
+                "service.version" => told.version = value,
+                "service.instance.id" => told.instance = value,
+                "process.pid" if told.instance.is_empty() => told.instance = value,
+                "deployment.environment.name" | "deployment.environment" => {
+                    told.labels.push(("environment".to_owned(), value));
+                }
+                "host.name" => told.labels.push(("host".to_owned(), value)),
+                _ => {}
+            }
+        }
+        let written = profile::pprof::write(&profile, Vec::new());
+        let bytes = written.map_err(|error| Refusal::new(400, error.to_string()))?;
+        uploads.push(checked(told, bytes, profile, now)?);
+    }
+    if uploads.is_empty() {
+        return Err(Refusal::new(400, "there is no profile in it"));
+    }
+    Ok(uploads)
+}
+
+/// Who sends, by labels as Pyroscope's senders name them.
+fn of_labels(labels: &[(String, String)]) -> Told {
+    let mut told = Told::default();
+    for (name, value) in labels {
+        match name.as_str() {
+            "service_name" => told.service.clone_from(value),
+            "version" | "service_version" => told.version.clone_from(value),
+            "hostname" | "instance" | "service_instance_id" => told.instance.clone_from(value),
+            _ if name.starts_with("__") || name == "pyroscope_spy" => {}
+            _ => told.labels.push((name.clone(), value.clone())),
+        }
+    }
+    told
+}
+
+fn ingest(request: &Request, body: &[u8], now: u64) -> Result<Upload, Refusal> {
+    let name = request.part("name").unwrap_or_default();
+    let (service, labels) = name.split_once('{').unwrap_or((name, ""));
+    let pairs = labels.trim_end_matches('}').split(',').filter_map(|pair| pair.split_once('='));
+    let labels: Vec<_> = pairs
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
+        .collect();
+    let mut told = of_labels(&labels);
+    if told.service.is_empty() {
+        // Older senders add the type to the name: `shop.cpu`.
+        told.service = service.trim_end_matches(".cpu").to_owned();
+    }
+    let boundary = request.header("content-type").and_then(boundary);
+    let profile = match &boundary {
+        Some(boundary) => part(body, boundary, "profile")
+            .ok_or_else(|| Refusal::new(400, "the form has no part named profile"))?,
+        None => body,
+    };
+    upload(told, profile.to_vec(), now)
+}
+
+/// The boundary of a form.
+fn boundary(content_type: &str) -> Option<String> {
+    let rest = content_type.strip_prefix("multipart/form-data")?;
+    let text = rest.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?;
+    Some(format!("--{}", text.trim_matches('"')))
+}
+
+/// The contents of a part of a form.
+fn part<'a>(body: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
+    let find =
+        |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
+    let wanted = format!("name=\"{name}\"");
+    let mut rest = body.get(find(body, boundary.as_bytes())? + boundary.len()..)?;
+    loop {
+        let end = find(rest, boundary.as_bytes())?;
+        let (part, after) = rest.split_at_checked(end)?;
+        let head = find(part, b"\r\n\r\n")?;
+        if find(part.get(..head)?, wanted.as_bytes()).is_some() {
+            return part.get(head + 4..)?.strip_suffix(b"\r\n");
+        }
+        rest = after.get(boundary.len()..)?;
+    }
+}
+
+/// Reads and checks a profile.
+fn upload(told: Told, bytes: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
+    let wrong = |error| Refusal::new(400, format!("this is no profile: {error}"));
+    let profile = decode_within(&bytes, INFLATED_BYTES_MAX).map_err(wrong)?.profile;
+    checked(told, bytes, profile, now)
+}
+
+fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upload, Refusal> {
+    let report = profile.report.as_ref();
+    let or = |told: String, other: Option<String>| {
+        if told.is_empty() { other.unwrap_or_default() } else { told }
+    };
+    let service = or(told.service, report.map(|report| report.service.clone()));
+    if service.is_empty() {
+        return Err(Refusal::new(
+            400,
+            "nobody says which service it is of: name it where it is sent",
+        ));
+    }
+    let instance = or(told.instance, report.map(|report| report.pid.to_string()));
+    let texts = [&service, &told.version, &instance];
+    let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
+    if told.labels.len() > LABELS_MAX
+        || texts.into_iter().chain(labels).any(|text| text.len() > LABEL_BYTES_MAX)
+    {
+        return Err(Refusal::new(400, "there are too many labels, or one is too long"));
+    }
+    let duration_us = profile.period.duration_ns / 1_000;
+    let begin_us = match profile.period.start_unix_ns / 1_000 {
+        0 => (now * 1_000_000).saturating_sub(duration_us),
+        begin_us => begin_us,
+    };
+    let end = begin_us.saturating_add(duration_us) / 1_000_000;
+    if end > now + AHEAD_SECONDS_MAX {
+        return Err(Refusal::new(400, "the profile is of the future; see the sender's clock"));
+    }
+    let (version, labels) = (told.version, told.labels);
+    let meta = Meta { service, version, instance, labels, begin_us, duration_us, received: now };
+    Ok(Upload { meta, bytes, profile })
+}

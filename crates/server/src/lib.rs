@@ -1,0 +1,13 @@
+//! What answers over HTTP: pages and numbers for a browser, and profiles that agents push.
+//!
+//! [`http`] is a small server of blocking threads: requests are few, and each is a calculation.
+//! [`guard`] and [`gate`] decide who may ask. [`intake`] reads what
+//! is pushed, [`rate`] bounds how often, and [`store`] keeps it.
+#![forbid(unsafe_code)]
+
+pub mod gate;
+pub mod guard;
+pub mod http;
+pub mod intake;
+pub mod rate;
+pub mod store;

@@ -1,0 +1,213 @@
+//! Profiles on disk: segments that are only appended to, and deleted whole when they are old.
+//!
+//! A profile is in the store once [`Store::put`] has returned: its record is written and synced.
+//! What a crash left half written at the end of the last segment is cut off by the next start; what
+//! is damaged elsewhere is passed over and counted. `docs/design/0011` says why so.
+
+mod record;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use record::Meta;
+use segment::Segment;
+
+/// A segment takes no more records once it has that many bytes, or is that old: the smaller, the
+/// finer is what is deleted at once.
+const SEGMENT_BYTES: u64 = 32 << 20;
+const SEGMENT_SECONDS: u64 = 3_600;
+
+/// What is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Seconds after a profile was received.
+    pub seconds: u64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+}
+
+/// Where a profile is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    segment: u64,
+    offset: u64,
+    length: u32,
+}
+
+/// A profile that is in the store.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What is known of it.
+    pub meta: Meta,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Numbers of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Profiles that are there.
+    pub profiles: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Records that a start found damaged and passed over.
+    pub damaged: u64,
+    /// Bytes that a start cut off: a record that was being written when the process was killed.
+    pub cut: u64,
+    /// Profiles that were deleted since they were old or there was too much.
+    pub deleted: u64,
+}
+
+/// A store, which one process has at a time.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    retention: Retention,
+    segments: Vec<Segment>,
+    entries: Vec<Entry>,
+    numbers: Numbers,
+    /// Locked as long as the store is there.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens a store, made if it is not there, and reads what it holds.
+    ///
+    /// # Errors
+    /// If the folder can't be read or written, or another process has it
+    /// ([`io::ErrorKind::WouldBlock`]).
+    pub fn open(folder: &Path, retention: Retention) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        lock.try_lock().map_err(|_| {
+            io::Error::new(io::ErrorKind::WouldBlock, "another corprof serve has the folder")
+        })?;
+        let mut store = Self {
+            folder: folder.to_owned(),
+            retention,
+            segments: Vec::new(),
+            entries: Vec::new(),
+            numbers: Numbers::default(),
+            _lock: lock,
+        };
+        let numbers = segment::numbers_in(folder)?;
+        let last = numbers.last().copied();
+        for number in numbers {
+            let found = Segment::open(folder, number, Some(number) == last)?;
+            store.numbers.damaged += found.damaged;
+            store.numbers.cut += found.cut;
+            store.entries.extend(found.entries);
+            store.segments.push(found.segment);
+        }
+        Ok(store)
+    }
+
+    /// Puts a profile in; it is on disk when this returns, or not there at all.
+    ///
+    /// # Errors
+    /// That of the system. The store is as before.
+    pub fn put(&mut self, meta: Meta, profile: &[u8], now: u64) -> io::Result<()> {
+        let is_full = |segment: &Segment| {
+            segment.bytes() >= SEGMENT_BYTES || now.saturating_sub(segment.begun) > SEGMENT_SECONDS
+        };
+        if self.segments.last().is_none_or(is_full) {
+            let next = self.segments.last().map_or(1, |segment| segment.number + 1);
+            self.segments.push(Segment::create(&self.folder, next, now)?);
+        }
+        let Some(segment) = self.segments.last_mut() else { return Ok(()) };
+        let place = segment.append(&meta, profile)?;
+        self.entries.push(Entry { meta, place });
+        Ok(())
+    }
+
+    /// All profiles, in the order in which they came.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The bytes of a profile.
+    ///
+    /// # Errors
+    /// If they can't be read, or are not what was written ([`io::ErrorKind::InvalidData`]).
+    pub fn read(&self, place: Place) -> io::Result<Vec<u8>> {
+        self.reader(place)?.read()
+    }
+
+    /// What reads a profile without the store, which may change meanwhile.
+    ///
+    /// # Errors
+    /// If it is not there any more.
+    pub fn reader(&self, place: Place) -> io::Result<Reader> {
+        let segment = self.segments.iter().find(|segment| segment.number == place.segment);
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "the profile was deleted");
+        Ok(Reader { file: segment.ok_or_else(gone)?.reader()?, place })
+    }
+
+    /// Deletes what is older than is kept, and the oldest while there is too much; says how many
+    /// profiles that were.
+    ///
+    /// # Errors
+    /// That of the system; what could be deleted is.
+    pub fn expire(&mut self, now: u64) -> io::Result<u64> {
+        let mut gone = Vec::new();
+        let mut bytes: u64 = self.segments.iter().map(Segment::bytes).sum();
+        // The last one is being written.
+        let sealed = self.segments.len().saturating_sub(1);
+        for segment in self.segments.iter().take(sealed) {
+            let is_old = now.saturating_sub(segment.ended(&self.entries)) > self.retention.seconds;
+            if is_old || bytes > self.retention.bytes {
+                bytes -= segment.bytes();
+                gone.push(segment.number);
+            }
+        }
+        let mut result = Ok(());
+        self.segments.retain(|segment| {
+            if !gone.contains(&segment.number) {
+                return true;
+            }
+            let deleted = segment.delete(&self.folder);
+            let is_gone = deleted.is_ok();
+            result = std::mem::replace(&mut result, Ok(())).and(deleted);
+            !is_gone
+        });
+        let there: Vec<u64> = self.segments.iter().map(|segment| segment.number).collect();
+        let before = self.entries.len();
+        self.entries.retain(|entry| there.contains(&entry.place.segment));
+        let deleted = (before - self.entries.len()) as u64;
+        self.numbers.deleted += deleted;
+        result.map(|()| deleted)
+    }
+
+    /// Its numbers.
+    #[must_use]
+    pub fn numbers(&self) -> Numbers {
+        Numbers {
+            profiles: self.entries.len() as u64,
+            bytes: self.segments.iter().map(Segment::bytes).sum(),
+            ..self.numbers
+        }
+    }
+}
+
+/// Reads one profile.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    place: Place,
+}
+
+impl Reader {
+    /// The bytes of the profile.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        record::read_at(&self.file, self.place.offset, self.place.length)
+            .map(|(_, profile)| profile)
+    }
+}

@@ -1,0 +1,138 @@
+//! A segment: a file of records.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::record::{self, HEAD, Meta};
+use super::{Entry, Place};
+
+const SUFFIX: &str = ".seg";
+
+/// A segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    /// When its first record came, in seconds since 1970.
+    pub(super) begun: u64,
+    file: File,
+    /// Bytes of whole records; what lies behind is nothing.
+    length: u64,
+}
+
+/// What was found in a segment.
+pub(super) struct Found {
+    pub(super) segment: Segment,
+    pub(super) entries: Vec<Entry>,
+    pub(super) damaged: u64,
+    pub(super) cut: u64,
+}
+
+/// The numbers of a folder's segments, in order.
+pub(super) fn numbers_in(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let stem = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+        numbers.extend(stem.and_then(|stem| stem.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:012}{SUFFIX}"))
+}
+
+impl Segment {
+    /// A new one, which is in its folder when this returns.
+    pub(super) fn create(folder: &Path, number: u64, begun: u64) -> io::Result<Self> {
+        let file =
+            File::options().read(true).write(true).create_new(true).open(path(folder, number))?;
+        File::open(folder)?.sync_all()?;
+        Ok(Self { number, begun, file, length: 0 })
+    }
+
+    /// Reads one. The last one may end in a record that was being written, which is cut off.
+    pub(super) fn open(folder: &Path, number: u64, is_last: bool) -> io::Result<Found> {
+        let file = File::options().read(true).write(true).open(path(folder, number))?;
+        let length = file.metadata()?.len();
+        let segment = Self { number, begun: 0, file, length: 0 };
+        let mut found = Found { segment, entries: Vec::new(), damaged: 0, cut: 0 };
+        let mut offset = 0;
+        while offset < length {
+            let file = &found.segment.file;
+            let rest = record::length_at(file, offset)?;
+            let rest = rest.filter(|rest| offset + HEAD + u64::from(*rest) <= length);
+            let Some(rest) = rest else {
+                // Its head is damaged, or it was being written: then no other is behind it.
+                let Some(next) = record::next_after(file, offset, length)? else { break };
+                found.damaged += 1;
+                offset = next;
+                continue;
+            };
+            let end = offset + HEAD + u64::from(rest);
+            match record::read_at(&found.segment.file, offset, rest) {
+                Ok((meta, _)) => {
+                    let place = Place { segment: number, offset, length: rest };
+                    found.entries.push(Entry { meta, place });
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => found.damaged += 1,
+                Err(error) => return Err(error),
+            }
+            offset = end;
+        }
+        found.segment.begun = found.entries.first().map_or(0, |entry| entry.meta.received);
+        found.segment.length = offset;
+        if offset < length && is_last {
+            found.segment.file.set_len(offset)?;
+            found.segment.file.sync_all()?;
+            found.cut = length - offset;
+        } else if offset < length {
+            // Nothing is deleted of what is no end.
+            found.damaged += 1;
+            found.segment.length = length;
+        }
+        Ok(found)
+    }
+
+    /// Adds a record, which is on disk when this returns. If it fails, it is not there.
+    pub(super) fn append(&mut self, meta: &Meta, profile: &[u8]) -> io::Result<Place> {
+        let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the profile is too large");
+        let bytes = record::bytes(meta, profile).ok_or_else(too_long)?;
+        let offset = self.length;
+        let written = self.file.write_all_at(&bytes, offset).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // Else a later record would follow what is half there.
+            let _ = self.file.set_len(offset);
+            return Err(error);
+        }
+        self.length = offset + bytes.len() as u64;
+        let length = u32::try_from(bytes.len() as u64 - HEAD).unwrap_or(u32::MAX);
+        Ok(Place { segment: self.number, offset, length })
+    }
+
+    /// Its file, for somebody who only reads.
+    pub(super) fn reader(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.length
+    }
+
+    /// When its last profile came, in seconds since 1970.
+    pub(super) fn ended(&self, entries: &[Entry]) -> u64 {
+        let own = entries.iter().filter(|entry| entry.place.segment == self.number);
+        own.map(|entry| entry.meta.received).max().unwrap_or(self.begun)
+    }
+
+    /// Deletes it.
+    pub(super) fn delete(&self, folder: &Path) -> io::Result<()> {
+        match fs::remove_file(path(folder, self.number)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

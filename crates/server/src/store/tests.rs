@@ -1,0 +1,155 @@
+//! What was put in is there, whatever happened then.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+const KEPT: Retention = Retention { seconds: 3600, bytes: 1 << 30 };
+
+/// A folder of its own, deleted when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("corprof-store-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.0, KEPT).unwrap()
+    }
+
+    fn segment(&self, number: u64) -> PathBuf {
+        self.0.join(format!("{number:012}.seg"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn meta(number: u64) -> Meta {
+    Meta {
+        service: format!("shop {number}"),
+        version: "1.0".into(),
+        instance: "größe".into(),
+        labels: vec![("zone".into(), "b".into()), ("service".into(), String::new())],
+        begin_us: 1_000_000 * number,
+        duration_us: 60_000_000,
+        received: 100 + number,
+    }
+}
+
+fn profile(number: u64) -> Vec<u8> {
+    vec![number as u8; 1000 + number as usize]
+}
+
+fn check(store: &Store, numbers: impl IntoIterator<Item = u64>) {
+    let expected: Vec<u64> = numbers.into_iter().collect();
+    let entries = store.entries();
+    assert_eq!(entries.len(), expected.len());
+    for (entry, number) in entries.iter().zip(expected) {
+        assert_eq!(entry.meta, meta(number));
+        assert_eq!(store.read(entry.place).unwrap(), profile(number));
+    }
+}
+
+#[test]
+fn what_was_put_in_is_there_after_a_start() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    for number in 0..5 {
+        store.put(meta(number), &profile(number), 100 + number).unwrap();
+    }
+    check(&store, 0..5);
+    assert!(Store::open(&folder.0, KEPT).is_err(), "two processes have it");
+    drop(store);
+    let mut store = folder.open();
+    check(&store, 0..5);
+    // An hour later another segment is begun.
+    store.put(meta(5), &profile(5), 100 + 4_000).unwrap();
+    assert!(folder.segment(2).exists());
+    drop(store);
+    check(&folder.open(), 0..6);
+}
+
+#[test]
+fn a_record_that_is_cut_off_anywhere_is_no_more() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    (0..2).for_each(|number| store.put(meta(number), &profile(number), 100).unwrap());
+    let whole = store.numbers().bytes;
+    store.put(meta(2), &profile(2), 100).unwrap();
+    let all = fs::read(folder.segment(1)).unwrap();
+    drop(store);
+    for length in whole..all.len() as u64 {
+        fs::write(folder.segment(1), &all[..length as usize]).unwrap();
+        let mut store = folder.open();
+        check(&store, 0..2);
+        assert_eq!(store.numbers().cut, length - whole);
+        assert_eq!(fs::metadata(folder.segment(1)).unwrap().len(), whole);
+        if length == all.len() as u64 - 1 {
+            store.put(meta(2), &profile(2), 100).unwrap();
+            check(&store, 0..3);
+        }
+    }
+}
+
+#[test]
+fn damage_costs_the_record_that_has_it() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    (0..3).for_each(|number| store.put(meta(number), &profile(number), 100).unwrap());
+    let (first, second) = (store.entries()[0].place, store.entries()[1].place);
+    let file = fs::File::options().write(true).open(folder.segment(1)).unwrap();
+    file.write_all_at(b"x", second.offset + 500).unwrap();
+    let error = store.read(second).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    assert_eq!(store.read(first).unwrap(), profile(0));
+    drop(store);
+    let store = folder.open();
+    check(&store, [0, 2]);
+    assert_eq!((store.numbers().damaged, store.numbers().cut), (1, 0));
+    drop(store);
+    // Also where its length is damaged, or how it begins.
+    for at in [0, 4, 7] {
+        file.write_all_at(&[0xff], second.offset + at).unwrap();
+        let store = folder.open();
+        check(&store, [0, 2]);
+        assert_eq!((store.numbers().damaged, store.numbers().cut), (1, 0));
+    }
+}
+
+#[test]
+fn the_old_and_the_too_much_is_deleted() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    for hour in 0..4 {
+        store.put(meta(hour), &profile(hour), 10_000 * hour + 100).unwrap();
+    }
+    assert_eq!(store.entries().len(), 4);
+    // Received at 100 to 103 seconds: all sealed segments are old; the last is being written.
+    assert_eq!(store.expire(100_000).unwrap(), 3);
+    check(&store, [3]);
+    assert!(!folder.segment(1).exists() && folder.segment(4).exists());
+    assert_eq!(store.numbers().deleted, 3);
+    drop(store);
+    let small = Retention { seconds: u64::MAX, bytes: 3_000 };
+    let mut store = Store::open(&folder.0, small).unwrap();
+    store.put(meta(4), &profile(4), 50_000).unwrap();
+    store.put(meta(5), &profile(5), 60_000).unwrap();
+    let reader = store.reader(store.entries()[0].place).unwrap();
+    assert_eq!(store.expire(60_000).unwrap(), 1);
+    check(&store, [4, 5]);
+    // Who had begun to read can go on.
+    assert_eq!(reader.read().unwrap(), profile(3));
+}
