@@ -345,8 +345,8 @@ fn a_second_server_does_not_get_the_folder() {
     assert!(Path::new(&dir.path("data")).exists());
 }
 
-/// The long form: an hour of twenty agents is there, they push on, and the last hour of a service is
-/// asked for, again and again, each time one that nobody has asked for before.
+/// The long form: an hour of twenty agents is there, they push on, and the last hour of a service
+/// is asked for, again and again, each time one that nobody has asked for before.
 #[test]
 fn an_hour_of_twenty_agents() {
     let seconds = std::env::var("SERVE_SECONDS").ok().and_then(|text| text.parse().ok());

@@ -1,5 +1,5 @@
-//! The pages of `corprof flamegraph` and `corprof view` in a real browser: what they show is what the
-//! files say, they do what one asks of them, and stay usable when a profile is large.
+//! The pages of `corprof flamegraph` and `corprof view` in a real browser: what they show is what
+//! the files say, they do what one asks of them, and stay usable when a profile is large.
 
 #[path = "../../../crates/cli/tests/support/made.rs"]
 mod made;
@@ -169,7 +169,8 @@ fn a_large_page_stays_usable() -> Result<()> {
     at_once(&seen)
 }
 
-/// The same of `corprof view` and many samples with their times: a million, and in the long form ten.
+/// The same of `corprof view` and many samples with their times: a million, and in the long form
+/// ten.
 #[test]
 fn a_viewer_of_many_samples_stays_usable() -> Result<()> {
     let Some(browser) = browser("view-usable")? else { return Ok(()) };

@@ -11,9 +11,9 @@ Take the profiles that agents push, keep them on disk, and show them in the brow
 version, instance, endpoint, label and time.
 
 It takes our own files (POST /v1/push), what Pyroscope's senders push, and OTLP over HTTP. A profile
-is on disk before its sender hears that it was taken. By default only this machine reaches it; at any
-other address it takes a token (CORPROF_SERVE_TOKEN or --token-file), and a proxy for TLS in front.
-It is for one machine and some dozens of agents; beyond that send to Pyroscope, Datadog or an
+is on disk before its sender hears that it was taken. By default only this machine reaches it; at
+any other address it takes a token (CORPROF_SERVE_TOKEN or --token-file), and a proxy for TLS in
+front. It is for one machine and some dozens of agents; beyond that send to Pyroscope, Datadog or an
 OpenTelemetry backend.";
 
 pub const SERVE_EXAMPLES: &str = "\
