@@ -1,17 +1,14 @@
 //! The agent's ear: a thread that waits for requests of `corprof ctl`, and leaves the process when
 //! the time of an attach is over. It costs nothing while nobody speaks.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::control::{Answer, Command, Request, answer_to_text, socket_name, socket_name_parts};
 use config::duration_to_text;
 use engine::Log;
-use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, read_text, write_text};
-use sys::proc::Stat;
+use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, place, read_text, write_text};
 
 use crate::session::Session;
 
@@ -118,22 +115,13 @@ pub fn leave_soon(session: &'static Session, log: &Log) {
 /// The socket, in the folder in which the runtime has its own.
 fn bind() -> Result<ControlSocket, Deaf> {
     let pid = std::process::id();
-    let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
-    let folder = temporary_folder(std::env::var_os("TMPDIR"));
-    // Absolute, to be found again when the program has changed its folder.
-    let path = folder.join(socket_name(pid, start_ticks));
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let start_ticks = sys::proc::own_start_ticks();
+    let path = place(&socket_name(pid, start_ticks));
     ControlSocket::bind(&path).map_err(|error| {
         let path = path.display();
         let reason = format!("`corprof ctl` can't reach this process: no socket {path}: {error}");
         Deaf { reason, is_taken: error.kind() == ErrorKind::AddrInUse }
     })
-}
-
-/// The folder that `TMPDIR` names, as the runtime reads it: empty is as good as unset, and a
-/// relative one is below the program's folder of the moment.
-fn temporary_folder(named: Option<OsString>) -> PathBuf {
-    named.filter(|named| !named.is_empty()).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// Does what is asked for until the profiler has left, or is to: then the answer is true.
@@ -238,19 +226,5 @@ fn status(session: &Session) -> Vec<(String, String)> {
 fn leave(session: &'static Session) {
     if let (Err(why), Some(log)) = (session.leave(), session.log()) {
         log.error(&format!("the profiler can't leave: {why}"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_temporary_folder_is_the_runtimes() {
-        for (named, folder) in
-            [(None, "/tmp"), (Some(""), "/tmp"), (Some("/var/tmp"), "/var/tmp"), (Some("a"), "a")]
-        {
-            assert_eq!(temporary_folder(named.map(OsString::from)), PathBuf::from(folder));
-        }
     }
 }

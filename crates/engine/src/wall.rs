@@ -133,6 +133,9 @@ struct WallThread {
     moves: u32,
     /// Delays that wait for a sample to be charged to.
     delayed_ns: u64,
+    /// CPU time that was told later than it was used, in nanoseconds, and is still to be taken off
+    /// time without a processor.
+    told_late_ns: u64,
     /// Which request it works for.
     watched: Watched,
     /// Which it worked for where it was last blocked.
@@ -217,6 +220,7 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             delayed_ns: 0,
+            told_late_ns: 0,
             watched: Watched::default(),
             place_context: SpanContext::default(),
         };
@@ -239,8 +243,7 @@ impl<K: Kernel> WallSampler<K> {
     /// Accounts for a thread's time up to its end.
     pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
         let Some(mut ended) = self.threads.remove(&thread) else { return };
-        let run_ns = cpu_ns.saturating_sub(ended.cpu_ns);
-        let off_cpu_ns = time_ns.saturating_sub(ended.time_ns).saturating_sub(run_ns);
+        let off_cpu_ns = ended.off_cpu_ns(time_ns, cpu_ns.saturating_sub(ended.cpu_ns));
         let held_up = self.kernel.held_up(thread, time_ns, cpu_ns);
         let shares = Shares::unchanged(ended.place_context);
         let held_up_ns = self.charge_held_up(thread, &mut ended, held_up, off_cpu_ns, &shares);
@@ -405,7 +408,7 @@ impl<K: Kernel> WallSampler<K> {
         shares: &Shares,
     ) -> u64 {
         let run_ns = now.cpu_ns.saturating_sub(wall.cpu_ns);
-        let off_cpu_ns = now.time_ns.saturating_sub(wall.time_ns).saturating_sub(run_ns);
+        let off_cpu_ns = wall.off_cpu_ns(now.time_ns, run_ns);
         let held_up_ns = self.charge_held_up(thread, wall, now.held_up, off_cpu_ns, shares);
         let passed = Passed {
             run_ns,
@@ -515,6 +518,15 @@ impl<K: Kernel> WallSampler<K> {
 }
 
 impl WallThread {
+    /// How long it was on no processor since the last visit. A clock of ticks says late that the
+    /// thread has run: more than there was time for is taken off what comes next.
+    fn off_cpu_ns(&mut self, now_ns: u64, run_ns: u64) -> u64 {
+        let elapsed_ns = now_ns.saturating_sub(self.time_ns);
+        let late_ns = self.told_late_ns.saturating_add(run_ns);
+        self.told_late_ns = late_ns.saturating_sub(elapsed_ns);
+        elapsed_ns.saturating_sub(late_ns)
+    }
+
     /// Accounts for the time of a thread that has not moved since it was found blocked; returns
     /// whether it is one.
     fn glance<K: Kernel>(
@@ -524,7 +536,9 @@ impl WallThread {
         kernel: &mut K,
         inbox: &Inbox,
     ) -> bool {
-        let Some(since_ns) = self.blocked_since_ns else { return false };
+        let Some(since_ns) = self.blocked_since_ns.filter(|_| clock::is_exact()) else {
+            return false;
+        };
         // The time first: a clock that has not moved by then had not at that time.
         let now_ns = kernel.now_ns();
         if kernel.cpu_ns(self.tid) != Some(self.cpu_ns) {

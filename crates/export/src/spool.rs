@@ -8,10 +8,11 @@
 //! sent where he didn't ask for; what no process has a lane for waits for `corprof flush`.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use sys::files;
 
 use crate::parcel::Parcel;
 
@@ -80,16 +81,12 @@ impl Spool {
     /// # Errors
     /// Why it can't be used.
     pub fn open(folder: &Path, trust: Trust, owner: &str, limit_bytes: u64) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        if trust == Trust::OwnOnly {
-            let data = fs::symlink_metadata(folder)?;
-            let is_ours = data.uid() == sys::user::effective_id() && data.mode() & 0o022 == 0;
-            if !data.is_dir() || !is_ours {
-                return Err(io::Error::from(io::ErrorKind::PermissionDenied));
-            }
+        files::create_own_folder(folder)?;
+        if trust == Trust::OwnOnly && !files::is_own_folder(folder)? {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
         let path = folder.join(format!("{owner}{LOCK}"));
-        let lock = new_file(&path)?;
+        let lock = files::create_own(&path)?;
         lock.try_lock()?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -121,7 +118,7 @@ impl Spool {
         self.number = self.number.saturating_add(1);
         let name = self.name(lane, parcel.start_unix_ns);
         let hidden = self.folder.join(format!(".{name}{TEMPORARY}"));
-        let written = new_file(&hidden)
+        let written = files::create_own(&hidden)
             .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
             .and_then(|()| fs::rename(&hidden, self.folder.join(&name)));
         if let Err(error) = written {
@@ -201,8 +198,7 @@ impl Spool {
     #[must_use]
     pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {
         let mut bytes = Vec::new();
-        let mut options = OpenOptions::new();
-        let file = options.read(true).open(self.folder.join(&waiting.name)).ok()?;
+        let file = File::open(self.folder.join(&waiting.name)).ok()?;
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         Parcel::from_bytes(&bytes)
     }
@@ -268,12 +264,10 @@ impl Spool {
     fn lock_of_dead(&self, owner: &str) -> Option<File> {
         let path = self.folder.join(format!("{owner}{LOCK}"));
         // Where there is none, somebody has removed it: then nobody holds it either.
-        let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).mode(0o600).open(&path).ok()?;
+        let lock = files::open_own(&path).ok()?;
         lock.try_lock().ok()?;
         // Another may have taken over and removed it in between: then this lock is of nothing.
-        let (held, there) = (lock.metadata().ok()?, fs::metadata(&path).ok()?);
-        (held.ino() == there.ino() && held.dev() == there.dev()).then_some(lock)
+        files::is_at(&lock, &path).then_some(lock)
     }
 }
 
@@ -296,9 +290,5 @@ fn owner_of(name: &str) -> Option<String> {
 }
 
 /// A new file that nobody else can read; never one that is there, nor through a link.
-fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! A socket of the file system by which the same user, and nobody else, can speak to the process.
 
+use std::ffi::OsString;
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,6 +11,20 @@ use std::time::{Duration, Instant};
 
 use super::proc::process_start_ticks;
 use super::{unix_socket, user};
+
+/// Where a place of that name is: in the folder that `TMPDIR` names, as the runtime reads it. Empty
+/// is as good as unset, and a relative one is below the program's folder of the moment.
+#[must_use]
+pub fn place(name: &str) -> PathBuf {
+    let folder = temporary_folder(std::env::var_os("TMPDIR"));
+    // Absolute, to be found again when the program has changed its folder.
+    let path = folder.join(name);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn temporary_folder(named: Option<OsString>) -> PathBuf {
+    named.filter(|named| !named.is_empty()).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
 
 /// Somebody who has connected.
 pub type Visitor = UnixStream;
@@ -361,5 +376,14 @@ mod tests {
         assert_eq!((error.kind(), seconds), (io::ErrorKind::TimedOut, 0));
         let error = write_within(&mut one, "y", || Duration::ZERO).expect_err("too late");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn the_temporary_folder_is_the_runtimes() {
+        for (named, folder) in
+            [(None, "/tmp"), (Some(""), "/tmp"), (Some("/var/tmp"), "/var/tmp"), (Some("a"), "a")]
+        {
+            assert_eq!(temporary_folder(named.map(OsString::from)), PathBuf::from(folder));
+        }
     }
 }

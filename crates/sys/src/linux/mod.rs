@@ -2,8 +2,10 @@
 
 pub mod alternate_stack;
 pub mod clock;
+pub mod code;
 pub mod control_socket;
 pub mod disposition;
+pub mod files;
 pub mod memory;
 pub mod pages;
 pub mod proc;
