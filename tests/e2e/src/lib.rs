@@ -31,6 +31,7 @@ mod run;
 mod session;
 mod tasks;
 mod view;
+mod wine;
 pub mod wire;
 
 pub use alone::Alone;

@@ -42,6 +42,7 @@ mod lock;
 mod package;
 mod progress;
 mod user_dotnet;
+mod wine;
 
 pub use app::{APPS, App};
 pub use browser::Browser;
@@ -54,4 +55,5 @@ pub use runtime::{
     RuntimeVersion::{self, Net8, Net9, Net10, Net31},
 };
 pub use unavailable::Unavailable;
+pub use wine::{Dotnet, Wine};
 pub use workload::CLASSES;
