@@ -21,6 +21,7 @@ mod thread_cost;
 mod tidy;
 mod truth;
 mod ui;
+mod windows;
 mod workspace;
 
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ tasks:
            build the pages in ui/dist, or check that they are what their sources say
   whole [--seconds N] [--net VERSION] [TEST]...
            CPU time of all kinds of programs against the kernel's count, in long runs
+  windows [--build-only] [--minutes N] [TEST]...
+           build the agent and the command line for Windows, and run their truth tests in Wine;
+           installs Debian's cross compiler, Wine 10 and .NET for Windows (needs root)
 ";
 
 fn main() -> ExitCode {
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(&arguments[1..]),
         Some("ui") => ui::run(&arguments[1..]),
         Some("whole") => long::whole(&arguments[1..]),
+        Some("windows") => windows::run(&arguments[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

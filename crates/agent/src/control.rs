@@ -10,8 +10,7 @@ use config::control::{
 };
 use config::duration_to_text;
 use engine::Log;
-use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, read_text, write_text};
-use sys::proc::Stat;
+use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, place, read_text, write_text};
 
 use crate::session::Session;
 
@@ -118,11 +117,9 @@ pub fn leave_soon(session: &'static Session, log: &Log) {
 /// The socket, in the folder in which the runtime has its own.
 fn bind() -> Result<ControlSocket, Deaf> {
     let pid = std::process::id();
-    let start_ticks = Stat::read(pid).map_or(0, |stat| stat.start_ticks);
+    let start_ticks = sys::proc::own_start_ticks();
     let folder = temporary_folder(std::env::var_os("TMPDIR").as_deref());
-    // Absolute, to be found again when the program has changed its folder.
-    let path = folder.join(socket_name(pid, start_ticks));
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let path = place(&folder, &socket_name(pid, start_ticks));
     ControlSocket::bind(&path).map_err(|error| {
         let path = path.display();
         let reason = format!("`corprof ctl` can't reach this process: no socket {path}: {error}");

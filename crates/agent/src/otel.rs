@@ -6,8 +6,8 @@
 
 use std::ffi::c_void;
 
-/// Whether threads can have a context on this processor; without it there is nothing to announce.
-pub const IS_AVAILABLE: bool = cfg!(target_arch = "x86_64");
+/// Whether threads can have a context here; without it there is nothing to announce.
+pub const IS_AVAILABLE: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
 /// The schema of the thread context that is published.
 const SCHEMA: &str = "tlsdesc_v1_dev";
 
@@ -24,7 +24,7 @@ mod field {
 
 // The variable, and a function that gives its address on the calling thread. In assembly, since the
 // specification asks for TLS descriptors, which Rust can't be told to use.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 std::arch::global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
     ".globl otel_thread_ctx_v1",
@@ -55,14 +55,14 @@ std::arch::global_asm!(
     options(att_syntax)
 );
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 unsafe extern "C" {
     /// The calling thread's `otel_thread_ctx_v1`.
     fn corprof_otel_slot() -> *mut *mut c_void;
 }
 
 /// Publishes the calling thread's record, which lives for ever.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub fn publish_record(record: *mut c_void) {
     // SAFETY: the function above, which takes nothing and gives the address of a variable.
     let slot = unsafe { corprof_otel_slot() };
@@ -71,7 +71,7 @@ pub fn publish_record(record: *mut c_void) {
 }
 
 /// There is no such variable on this processor yet.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub fn publish_record(_record: *mut c_void) {}
 
 /// The payload of the process context: which service this is, and that threads have contexts.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn each_thread_has_its_own_record() {
         let slot = || {
             // SAFETY: as in `publish_record`.

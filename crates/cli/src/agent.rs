@@ -6,14 +6,19 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+#[cfg(unix)]
 use diagnostics::machine_name;
 
+use crate::folder;
+
 /// The agent's file name.
-pub const LIBRARY: &str = "libcorprof.so";
+pub const LIBRARY: &str = if cfg!(windows) { "corprof.dll" } else { "libcorprof.so" };
 /// Environment variable that names the agent.
 const VARIABLE: &str = "CORPROF_AGENT";
+#[cfg(unix)]
 /// Where ELF says which processor it is for, and what this one is.
 const ELF_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+#[cfg(unix)]
 /// ELF's number for shared libraries.
 const ELF_SHARED: u16 = 3;
 
@@ -46,7 +51,9 @@ pub fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Where the agent may be: beside the executable, in `lib` of an installation, and in the other
 /// profile's folder of a source tree.
 fn places() -> Vec<PathBuf> {
-    let Ok(program) = env::current_exe().and_then(fs::canonicalize) else { return Vec::new() };
+    let Ok(program) = env::current_exe().and_then(fs::canonicalize).map(folder::plain) else {
+        return Vec::new();
+    };
     let Some(folder) = program.parent() else { return Vec::new() };
     let mut places = vec![folder.join(LIBRARY)];
     let Some(above) = folder.parent() else { return places };
@@ -61,12 +68,32 @@ fn places() -> Vec<PathBuf> {
 
 fn check(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
-    let path = fs::canonicalize(path).with_context(|| format!("{shown}"))?;
+    let path = folder::plain(fs::canonicalize(path).with_context(|| format!("{shown}"))?);
     if !path.is_file() {
         bail!("{shown}: not a file; it should be {LIBRARY}");
     }
+    check_library(&path)?;
+    Ok(path)
+}
+
+/// Whether a file is an image of Windows; the system says the rest when it loads it.
+#[cfg(windows)]
+fn check_library(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    let mut head = [0; 2];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    if read.is_err() || &head != b"MZ" {
+        bail!("{shown}: not a library of this system");
+    }
+    Ok(())
+}
+
+/// Whether a file is a library for this processor.
+#[cfg(unix)]
+fn check_library(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
     let mut head = [0; 20];
-    let mut file = File::open(&path).with_context(|| format!("{shown}"))?;
+    let mut file = File::open(path).with_context(|| format!("{shown}"))?;
     if file.read_exact(&mut head).is_err() || !head.starts_with(b"\x7fELF") {
         bail!("{shown}: not a library of this system (no ELF header)");
     }
@@ -82,5 +109,5 @@ fn check(path: &Path) -> anyhow::Result<PathBuf> {
     if u16::from_le_bytes([kind_low, kind_high]) != ELF_SHARED {
         bail!("{shown}: an ELF file, but not a shared library");
     }
-    Ok(path)
+    Ok(())
 }

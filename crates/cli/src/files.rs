@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs::{self, File};
+use std::fs;
+#[cfg(unix)]
+use std::fs::File;
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+#[cfg(unix)]
 use nix::fcntl::OFlag;
 use profile::read::{Decoded, decode};
 
@@ -75,6 +79,7 @@ pub fn read(path: &Path) -> anyhow::Result<Decoded> {
 
 /// Opens a regular file in a folder that another user may write to: no link to a file that only we
 /// may read, and no pipe that would be waited at.
+#[cfg(unix)]
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
@@ -137,7 +142,7 @@ fn modified(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|about| about.modified()).ok()
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use nix::sys::stat::Mode;

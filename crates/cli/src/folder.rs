@@ -23,7 +23,17 @@ pub fn given(path: &Path) -> anyhow::Result<PathBuf> {
     fs::write(&probe, b"")
         .and_then(|()| fs::remove_file(&probe))
         .with_context(|| format!("can't write to the output folder {shown}; {NEXT}"))?;
-    fs::canonicalize(path).with_context(|| format!("{shown}"))
+    Ok(plain(fs::canonicalize(path).with_context(|| format!("{shown}"))?))
+}
+
+/// A canonical path as people write it: Windows puts `\\?\` before one, which .NET and others don't
+/// take everywhere.
+pub fn plain(path: PathBuf) -> PathBuf {
+    let text = path.to_string_lossy();
+    match text.strip_prefix(r"\\?\") {
+        Some(plain) if !plain.starts_with("UNC") => PathBuf::from(plain),
+        _ => path,
+    }
 }
 
 /// Makes a fresh folder `corprof-out/<name>-<time>`.

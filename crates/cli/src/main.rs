@@ -3,13 +3,17 @@
 
 mod agent;
 mod args;
+#[cfg(unix)]
 mod attach;
+#[cfg(unix)]
 mod child;
+#[cfg(unix)]
 mod control;
 mod convert;
 mod demangled;
 mod destination;
 mod diff;
+#[cfg(unix)]
 mod doctor;
 mod endpoints;
 mod env;
@@ -33,6 +37,7 @@ mod outcome;
 mod parts;
 mod pdb;
 mod plumbing;
+#[cfg(unix)]
 mod ps;
 mod ranking;
 mod report;
@@ -42,17 +47,22 @@ mod serve;
 mod spans;
 mod stacks;
 mod table;
+#[cfg(unix)]
 mod target;
 mod top;
 mod units;
 mod value;
 mod varint;
 mod view;
+#[cfg(windows)]
+mod windows;
 
 use std::process::ExitCode;
 
 use args::Command;
 use failure::Failure;
+#[cfg(windows)]
+use windows::{attach, child, control, doctor, ps};
 
 fn main() -> ExitCode {
     let result = match args::parse().command {

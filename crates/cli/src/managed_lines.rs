@@ -4,8 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::read::DeflateDecoder;
@@ -139,16 +138,22 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
 /// The PDB inside of an assembly, unpacked.
 fn embedded(path: &Path) -> Option<Vec<u8>> {
     let file = regular(path)?;
-    let read = |offset, buffer: &mut [u8]| file.read_exact_at(buffer, offset).is_ok();
+    let read = |offset, buffer: &mut [u8]| read_exact_at(&file, buffer, offset).is_ok();
     let (offset, bytes) = DebugDirectory::read(read)?.embedded?;
     // No more than the file has: the size may be anything.
     let bytes = u64::from(bytes).min(file.metadata().ok()?.len());
     let mut packed = vec![0; usize::try_from(bytes).ok()?];
-    file.read_exact_at(&mut packed, offset).ok()?;
+    read_exact_at(&file, &mut packed, offset).ok()?;
     let data = packed.strip_prefix(&EMBEDDED_MAGIC)?.get(4..)?;
     let mut pdb = Vec::new();
     DeflateDecoder::new(data).take(PDB_BYTES_MAX).read_to_end(&mut pdb).ok()?;
     Some(pdb)
+}
+
+/// Fills the buffer from there on.
+fn read_exact_at(mut file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(buffer)
 }
 
 /// Opens a regular file: one looks before, since a pipe would make us wait.

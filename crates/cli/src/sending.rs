@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{anyhow, bail};
-use config::{Config, LogLevel, Target};
+#[cfg(unix)]
+use config::Target;
+use config::{Config, LogLevel};
 use export::{
     Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, destinations, parcel,
     random_id,
@@ -125,10 +127,11 @@ fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
     Ok(found)
 }
 
-/// The destination of a target.
+/// The destination of a target, for `doctor`.
 ///
 /// # Errors
 /// Why there is none.
+#[cfg(unix)]
 pub fn destination(target: Target, config: &Config) -> anyhow::Result<Destination> {
     match Destination::new(target, config) {
         Some(destination) => Ok(destination?),

@@ -49,6 +49,9 @@ fn is_assembly(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && &head == b"MZ"
 }
 
+/// What stands between two hooks.
+const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
+
 /// The value of the variable with one more hook; `None` if it has one of that name, since .NET
 /// can't load a second. Those of the program come first, as they may have to prepare things.
 pub fn appended(present: Option<&OsStr>, hook: &Path) -> Option<OsString> {
@@ -59,8 +62,8 @@ pub fn appended(present: Option<&OsStr>, hook: &Path) -> Option<OsString> {
         return None;
     }
     let mut value = present.to_owned();
-    if !value.to_string_lossy().ends_with(':') {
-        value.push(":");
+    if !value.to_string_lossy().ends_with(SEPARATOR) {
+        value.push(SEPARATOR.to_string());
     }
     value.push(hook);
     Some(value)

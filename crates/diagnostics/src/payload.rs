@@ -56,6 +56,7 @@ impl<'a> Reader<'a> {
     }
 }
 
+#[cfg(unix)]
 /// Reads an environment: a count, and texts such as `NAME=value`. Those without a `=` are left out.
 pub fn environment(bytes: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
     let mut reader = Reader(bytes);

@@ -2,24 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use config::control::temporary_folder;
 
-use crate::message::HEADER_BYTES;
-use crate::payload::write_text;
+use crate::exchange::Exchange;
 use crate::{
-    AttachError, Command, Endpoint, Frame, Guid, Hidden, Hresult, Process, ProcessInfo,
-    RequestError, Runtime, Switch, UnixEndpoint, Unreachable, check_fit, switched_off,
+    AttachError, Command, Guid, Hidden, Process, ProcessInfo, RequestError, Runtime, Switch,
+    UnixEndpoint, Unreachable, check_fit, switched_off,
 };
 
 /// How long a request may take if nothing else is said.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// Between two tries while a runtime is starting.
-const START_RETRY: Duration = Duration::from_millis(50);
 /// For this long after its start a process without a socket is taken for one that is starting.
 const STARTING: Duration = Duration::from_secs(5);
 /// Clock ticks of `/proc/<pid>/stat` in a second: `USER_HZ`, the same on all Linux systems of ours.
@@ -89,16 +84,7 @@ impl Socket {
     /// # Errors
     /// If it does not answer; from .NET Core 3.1 `Refused` with `UNKNOWN_COMMAND`.
     pub fn process_info(&self) -> Result<ProcessInfo, RequestError> {
-        let deadline = Instant::now() + self.timeout;
-        let mut refused = RequestError::Refused(Hresult::UNKNOWN_COMMAND);
-        for command in [Command::ProcessInfo3, Command::ProcessInfo2, Command::ProcessInfo] {
-            match self.request(command, Vec::new(), deadline) {
-                Ok((payload, _)) => return Ok(ProcessInfo::decode(command, &payload)?),
-                Err(RequestError::Refused(code)) => refused = RequestError::Refused(code),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(refused)
+        self.exchange().process_info()
     }
 
     /// The environment as the runtime has it now, which may differ from what it was started with.
@@ -107,11 +93,12 @@ impl Socket {
     /// If it does not answer; from .NET Core 3.1 `Refused` with `UNKNOWN_COMMAND`.
     pub fn environment(&self) -> Result<Vec<(String, String)>, RequestError> {
         let deadline = Instant::now() + self.timeout;
-        let (payload, mut stream) = self.request(Command::Environment, Vec::new(), deadline)?;
+        let exchange = self.exchange();
+        let (payload, mut stream) = exchange.request(Command::Environment, Vec::new(), deadline)?;
         let length = crate::payload::Reader(&payload).u32()?;
         let length = usize::try_from(length).ok().filter(|length| *length <= ENVIRONMENT_BYTES_MAX);
         let mut bytes = vec![0; length.ok_or(crate::Malformed::Long)?];
-        stream.receive(&mut bytes, deadline).map_err(|error| self.failed(error))?;
+        stream.receive(&mut bytes, deadline).map_err(|error| exchange.failed(error))?;
         Ok(crate::payload::environment(&bytes)?)
     }
 
@@ -136,83 +123,13 @@ impl Socket {
         }
         let mapped = self.process.mapped_files().unwrap_or_default();
         check_fit(&self.process, &mapped, library)?;
-        let path = library.to_str().ok_or_else(|| AttachError::BadPath(library.to_owned()))?;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let payload = attach_payload(left, class, path, client_data);
-            match self.request(Command::AttachProfiler, payload, deadline) {
-                Ok((payload, _)) => return loaded(&payload),
-                Err(RequestError::Refused(code)) if code.is_too_early() => {
-                    if left < START_RETRY {
-                        return Err(AttachError::Starting);
-                    }
-                    thread::sleep(START_RETRY);
-                }
-                Err(RequestError::Refused(code)) if code == Hresult::ALREADY_ACTIVE => {
-                    return Err(AttachError::AlreadyAttached(crate::profilers::mapped_one(
-                        &mapped,
-                    )));
-                }
-                Err(RequestError::Refused(code)) => return Err(AttachError::Refused(code)),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let other = || crate::profilers::mapped_one(&mapped);
+        self.exchange().attach_profiler(deadline, class, library, client_data, other)
     }
 
-    /// Sends a request on a connection of its own; gives the answer's payload, and the connection
-    /// for what comes after it.
-    fn request(
-        &self,
-        command: Command,
-        payload: Vec<u8>,
-        deadline: Instant,
-    ) -> Result<(Vec<u8>, Box<dyn crate::Stream>), RequestError> {
-        let bytes = Frame { command, payload }.encode().ok_or(RequestError::TooLong)?;
-        let failed = |error| self.failed(error);
-        let mut stream = self.endpoint.connect(deadline).map_err(failed)?;
-        stream.send(&bytes, deadline).map_err(failed)?;
-        let mut head = [0; HEADER_BYTES];
-        stream.receive(&mut head, deadline).map_err(failed)?;
-        let (command, length) = Frame::header(head)?;
-        let mut payload = vec![0; length];
-        stream.receive(&mut payload, deadline).map_err(failed)?;
-        match command {
-            Command::Ok => Ok((payload, stream)),
-            Command::Error => Err(RequestError::Refused(result_of(&payload)?)),
-            _ => Err(RequestError::Malformed(crate::Malformed::Magic)),
-        }
+    fn exchange(&self) -> Exchange<'_> {
+        Exchange { endpoint: &self.endpoint, timeout: self.timeout }
     }
-
-    fn failed(&self, error: io::Error) -> RequestError {
-        match error.kind() {
-            io::ErrorKind::TimedOut => RequestError::TimedOut(self.timeout),
-            io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::ConnectionReset => RequestError::Closed,
-            _ => RequestError::Io(error),
-        }
-    }
-}
-
-fn attach_payload(timeout: Duration, class: Guid, path: &str, client_data: &[u8]) -> Vec<u8> {
-    let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-    let mut payload = timeout_ms.to_le_bytes().to_vec();
-    payload.extend(class.to_bytes());
-    write_text(&mut payload, path);
-    // More than 64 KiB does not fit in a message, which is seen when it is made.
-    payload.extend(u32::try_from(client_data.len()).unwrap_or(u32::MAX).to_le_bytes());
-    payload.extend(client_data);
-    payload
-}
-
-fn result_of(payload: &[u8]) -> Result<Hresult, RequestError> {
-    Ok(Hresult(crate::payload::Reader(payload).u32()?))
-}
-
-/// Success has a result code, too.
-fn loaded(payload: &[u8]) -> Result<(), AttachError> {
-    let code = if payload.is_empty() { Hresult::OK } else { result_of(payload)? };
-    if code.is_ok() { Ok(()) } else { Err(AttachError::Refused(code)) }
 }
 
 fn unseen(hidden: Hidden) -> Unreachable {

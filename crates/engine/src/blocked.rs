@@ -45,24 +45,23 @@ impl BlockedReader {
 
     /// Looks at a thread whose CPU clock has just been read as `cpu_ns`.
     pub fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
-        let (call, sp, ip) = match Blocked::read(tid) {
-            None => return Looked::Unreadable,
-            Some(Blocked::Running) => return Looked::Running,
-            Some(Blocked::At { call, sp, ip }) => (call, sp, ip),
-        };
         let Some(record) = self.shared.records.get(thread.index as usize) else {
             return Looked::Unreadable;
         };
         let (start, end) = record.stack();
+        let (call, sp, ip, bp) = match self.window.look(tid, end) {
+            None => return Looked::Unreadable,
+            Some(Blocked::Running) => return Looked::Running,
+            Some(Blocked::At { call, sp, ip, bp }) => (call, sp, ip, bp),
+        };
         let bounds = Bounds::of_leaf(sp, start, end);
         self.frames.clear();
-        self.window.reset(end);
         // The gate can only be shut when the profiler stops.
         let Some(_inside) = self.shared.gate.enter() else { return Looked::Unreadable };
         // SAFETY: inside the gate until the walk is done.
         let tables = unsafe { self.shared.tables() };
         // The call has left managed code through native code, so the address is as good as exact.
-        let start = Start { registers: Registers { ip, sp, bp: None }, exact: true };
+        let start = Start { registers: Registers { ip, sp, bp }, exact: true };
         let window = &mut self.window;
         let mut unreadable = false;
         let read = |place| {

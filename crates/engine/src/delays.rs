@@ -90,10 +90,7 @@ impl Delays {
         owed_ns: u64,
         switches: impl FnOnce() -> Option<u64>,
     ) -> Split {
-        // A kernel that does not count: all is wait.
-        let Some(stat) = stat else {
-            return Split { wait_ns: passed.off_cpu_ns, ..Split::default() };
-        };
+        let Some(stat) = stat else { return uncounted(passed) };
         let new_ns = self.not_charged(stat.delay_ns, passed.run_ns);
         let inside_ns = new_ns.min(passed.off_cpu_ns);
         // What doesn't fit in may have been while the runtime held it up, and did not let it wait:
@@ -147,6 +144,17 @@ impl Delays {
             after_waits,
             run_ns: run_ns.saturating_sub(before.run_ns),
         })
+    }
+}
+
+/// Where the kernel does not count delays: a thread that was at work both times, and is not seen to
+/// wait, most likely wanted a processor all the time. All else is wait.
+fn uncounted(passed: Passed) -> Split {
+    let Passed { off_cpu_ns, was_blocked, is_blocked, .. } = passed;
+    if was_blocked || is_blocked {
+        Split { wait_ns: off_cpu_ns, ..Split::default() }
+    } else {
+        Split { delay_ns: off_cpu_ns, ..Split::default() }
     }
 }
 
@@ -288,8 +296,13 @@ mod tests {
         assert_eq!((found.late_ns, found.delay_ns), (0, MS - 1));
         let found = fresh().split(passed(4, 20, true, true), stat(100, 12), 0, never);
         assert_eq!(found, split([20, 0, 0, 0]));
+        // Where the kernel counts nothing, a thread that is at work both times wanted a processor.
         let found = fresh().split(passed(4, 20, false, false), None, 0, never);
-        assert_eq!(found, split([20, 0, 0, 0]));
+        assert_eq!(found, split([0, 0, 20, 0]));
+        for (was_blocked, is_blocked) in [(true, false), (false, true), (true, true)] {
+            let found = fresh().split(passed(4, 20, was_blocked, is_blocked), None, 0, never);
+            assert_eq!(found, split([20, 0, 0, 0]));
+        }
         let mut unasked = Delays::new(stat(100, 10).expect("counted"), None);
         let found = unasked.split(passed(4, 20, false, false), stat(106, 12), 0, || None);
         assert_eq!(found, split([14, 0, 6, 0]));

@@ -1,9 +1,7 @@
 //! What the profiler says in the host: few lines, each complete in itself.
 
 use std::borrow::Cow;
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,10 +66,7 @@ impl Log {
 impl LogFile {
     /// Adds a line, or says it on standard error if it can't be added.
     fn append(&self, line: &str) {
-        let mut options = OpenOptions::new();
-        // A pipe without a reader is not waited for.
-        options.custom_flags(sys::stderr::NONBLOCK);
-        let opened = options.append(true).create(true).open(&self.path);
+        let opened = sys::files::append(&self.path);
         if let Err(error) = opened.and_then(|mut file| file.write_all(line.as_bytes())) {
             if !self.complained.swap(true, Ordering::Relaxed) {
                 let path = self.path.display();

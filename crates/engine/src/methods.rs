@@ -10,8 +10,10 @@ use model::limits::IL_MAPS_BYTES_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
+use sys::code::describe;
 use sys::memory::copy_own;
-use unwind::managed::{Method, Shape};
+use unwind::managed::{Method, Shape, Step};
+use unwind::pe::unwind_info::{self, Function};
 
 use crate::il::IlMap;
 use crate::runtime::{Code, ModuleKey};
@@ -86,14 +88,8 @@ impl<N: Clone> Methods<N> {
         let mut replaced = false;
         let tier0_m = || code.siblings.iter().find_map(|start| framed_m(*start));
         for (start, end) in &code.ranges {
-            let bytes = read_code(*start, *end);
-            let plain = Method::read(&bytes, None);
-            // Only an on-stack-replacement version needs its sibling's frame.
-            let osr = matches!(plain.shape, Shape::Osr { .. });
-            let method = if osr { Method::read(&bytes, tier0_m()) } else { plain };
-            let steps = method.steps.iter().filter_map(|step| {
-                u32::try_from(step.offset).ok().map(|offset| (offset, step.rule))
-            });
+            let steps = described_steps(*start, *end);
+            let steps = if steps.is_empty() { read_steps(*start, *end, tier0_m) } else { steps };
             let has_room = self.il_bytes < IL_MAPS_BYTES_MAX;
             let il = if has_room { code.il.as_slice() } else { &[] };
             let il = IlMap::of_run(*start..*end, il);
@@ -101,7 +97,7 @@ impl<N: Clone> Methods<N> {
                 end: *end,
                 module: Some(code.module),
                 funclets: *end,
-                steps: steps.collect(),
+                steps,
                 il,
                 note: note.clone(),
             };
@@ -219,6 +215,44 @@ impl<N: Clone> Methods<N> {
         }
         table
     }
+}
+
+/// The rules of a run of code, as its prologues say.
+fn read_steps(start: u64, end: u64, tier0_m: impl Fn() -> Option<i32>) -> Vec<(u32, Rule)> {
+    let bytes = read_code(start, end);
+    let plain = Method::read(&bytes, None);
+    // Only an on-stack-replacement version needs its sibling's frame.
+    let osr = matches!(plain.shape, Shape::Osr { .. });
+    let method = if osr { Method::read(&bytes, tier0_m()) } else { plain };
+    let steps = method.steps.iter();
+    let step = |step: &Step| u32::try_from(step.offset).ok().map(|offset| (offset, step.rule));
+    steps.filter_map(step).collect()
+}
+
+/// The rules of a run of code, as the system was told of its parts, where it is told of such: the
+/// method's body, its exception handlers. Empty if it knows none.
+fn described_steps(start: u64, end: u64) -> Vec<(u32, Rule)> {
+    let mut rules = Vec::new();
+    let mut at = start;
+    while let Some(part) = describe(at).filter(|part| part.start >= start && part.end > at) {
+        let function = Function {
+            start: 0,
+            end: u32::try_from(part.end.saturating_sub(part.start)).unwrap_or(u32::MAX),
+            unwind: u32::try_from(part.unwind.saturating_sub(part.base)).unwrap_or(u32::MAX),
+        };
+        let read =
+            |offset: u32, room: &mut [u8]| copy_own(part.base.saturating_add(offset.into()), room);
+        let steps = unwind_info::steps(function, read);
+        let offset = u32::try_from(part.start.saturating_sub(start)).unwrap_or(u32::MAX);
+        let unknown = |_| vec![(0, Rule::UNSUPPORTED)];
+        let steps = steps.unwrap_or_else(unknown).into_iter();
+        rules.extend(steps.map(|(step, rule)| (offset.saturating_add(step), rule)));
+        at = part.end;
+        if at >= end {
+            break;
+        }
+    }
+    rules
 }
 
 /// Where a run's exception handlers begin: at the first place behind its start where a frame

@@ -1,7 +1,7 @@
 //! Profiles as files: each written whole, or not at all.
 
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -95,17 +95,12 @@ impl Output {
 
 /// Writes a file under another name and renames it, so that no reader sees half of one.
 fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     fs::create_dir_all(folder)?;
     let hidden = folder.join(format!(".{name}.tmp"));
     // What an earlier process of that number left; or a link that somebody else laid there, in a
     // folder that all may write to, to have us write elsewhere: hence a new file or none.
     let _left = fs::remove_file(&hidden);
-    let result = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&hidden)
+    let result = sys::files::create_own(&hidden)
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(&hidden, folder.join(name)));
     if result.is_err() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::limits::SYMBOLS_KEPT_BYTES_MAX;
+use model::limits::{REWALKS_MAX, SYMBOLS_KEPT_BYTES_MAX};
 use model::{EndReason, FrameKind};
 use profile::{Aggregate, Frame, FrameId, ModuleId, ModuleInfo};
 use rustc_hash::FxHashMap;
@@ -27,8 +27,6 @@ use crate::waits::Wait;
 
 /// Addresses whose frames are kept at hand; beyond it all are looked up anew.
 const CACHED_ADDRESSES_MAX: usize = 100_000;
-/// How often a stack is walked again: each time may reach methods that were not known before.
-const REWALKS_MAX: usize = 8;
 /// How much longer the pause after a publication is than the publication took: with tens of
 /// thousands of methods, a table takes milliseconds.
 const PUBLICATION_PAUSE: u64 = 200;

@@ -54,7 +54,8 @@ impl Wait {
     /// What a native frame of that module tells.
     #[must_use]
     pub fn of_native(module: &str) -> Option<Self> {
-        module.starts_with("libcoreclr").then_some(Self::InRuntime)
+        let is_runtime = module.starts_with("libcoreclr") || module == "coreclr.dll";
+        is_runtime.then_some(Self::InRuntime)
     }
 
     /// What a managed frame of that display name tells.

@@ -191,6 +191,7 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             delayed_ns: 0,
+            told_late_ns: 0,
             watched: Watched::default(),
             place_context: SpanContext::default(),
         };
@@ -213,8 +214,7 @@ impl<K: Kernel> WallSampler<K> {
     /// Accounts for a thread's time up to its end.
     pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
         let Some(mut ended) = self.threads.remove(&thread) else { return };
-        let run_ns = cpu_ns.saturating_sub(ended.cpu_ns);
-        let off_cpu_ns = time_ns.saturating_sub(ended.time_ns).saturating_sub(run_ns);
+        let off_cpu_ns = ended.off_cpu_ns(time_ns, cpu_ns.saturating_sub(ended.cpu_ns));
         let held_up = self.kernel.held_up(thread, time_ns, cpu_ns);
         let shares = Shares::unchanged(ended.place_context);
         let held_up_ns = self.charge_held_up(thread, &mut ended, held_up, off_cpu_ns, &shares);
@@ -385,7 +385,7 @@ impl<K: Kernel> WallSampler<K> {
         shares: &Shares,
     ) -> u64 {
         let run_ns = now.cpu_ns.saturating_sub(wall.cpu_ns);
-        let off_cpu_ns = now.time_ns.saturating_sub(wall.time_ns).saturating_sub(run_ns);
+        let off_cpu_ns = wall.off_cpu_ns(now.time_ns, run_ns);
         let held_up_ns = self.charge_held_up(thread, wall, now.held_up, off_cpu_ns, shares);
         let passed = Passed {
             run_ns,

@@ -2,8 +2,9 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use sys::unix_socket::{self, LocalStream};
 
 use crate::address::{Address, Scheme};
 use crate::deadline::Deadline;
@@ -15,7 +16,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 enum Kind {
     Tcp(TcpStream),
-    Unix(UnixStream),
+    Local(LocalStream),
 }
 
 /// A connection with a deadline.
@@ -33,8 +34,8 @@ impl Socket {
     pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, Fault> {
         let kind = if address.scheme == Scheme::Unix {
             let left = deadline.left().ok_or(Fault::Time(Stage::Connecting))?;
-            let socket = sys::unix_socket::connect(&address.socket, left.min(CONNECT_MAX));
-            Kind::Unix(socket.map_err(|error| Fault::of(Stage::Connecting, &error))?)
+            let socket = unix_socket::connect(&address.socket, left.min(CONNECT_MAX));
+            Kind::Local(socket.map_err(|error| Fault::of(Stage::Connecting, &error))?)
         } else {
             Kind::Tcp(connect_tcp(address, deadline)?)
         };
@@ -47,10 +48,7 @@ impl Socket {
                 socket.set_read_timeout(Some(slice))?;
                 socket.set_write_timeout(Some(slice))
             }
-            Kind::Unix(socket) => {
-                socket.set_read_timeout(Some(slice))?;
-                socket.set_write_timeout(Some(slice))
-            }
+            Kind::Local(socket) => unix_socket::set_timeouts(socket, slice),
         }
     }
 
@@ -93,7 +91,7 @@ impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.until_deadline(|kind| match kind {
             Kind::Tcp(socket) => socket.read(buffer),
-            Kind::Unix(socket) => socket.read(buffer),
+            Kind::Local(socket) => socket.read(buffer),
         })
     }
 }
@@ -102,7 +100,7 @@ impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.until_deadline(|kind| match kind {
             Kind::Tcp(socket) => socket.write(bytes),
-            Kind::Unix(socket) => socket.write(bytes),
+            Kind::Local(socket) => socket.write(bytes),
         })
     }
 

@@ -8,12 +8,12 @@
 //! sent where he didn't ask for; what no process has a lane for waits for `corprof flush`.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use model::limits::EXPORT_QUEUE_BYTES_MAX;
+use sys::files;
 
 use crate::parcel::Parcel;
 
@@ -50,8 +50,8 @@ pub struct Waiting {
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
-    /// Which folder that was: device and number.
-    is: (u64, u64),
+    /// Which folder that was.
+    is: files::Identity,
     owner: String,
     limit_bytes: u64,
     /// Held, never read.
@@ -84,20 +84,17 @@ impl Spool {
     /// # Errors
     /// Why it can't be used.
     pub fn open(folder: &Path, trust: Trust, owner: &str, limit_bytes: u64) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let data = look(folder, trust)?;
-        if trust == Trust::OwnOnly {
-            let is_ours = data.uid() == sys::user::effective_id() && data.mode() & 0o022 == 0;
-            if !data.is_dir() || !is_ours {
-                return Err(io::Error::from(io::ErrorKind::PermissionDenied));
-            }
+        files::create_own_folder(folder)?;
+        if trust == Trust::OwnOnly && !files::is_own_folder(folder)? {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
+        let is = files::identity(&fs::metadata(folder)?);
         let path = folder.join(format!("{owner}{LOCK}"));
-        let lock = new_file(&path)?;
+        let lock = files::create_own(&path)?;
         lock.try_lock()?;
         Ok(Self {
             folder: folder.to_owned(),
-            is: (data.dev(), data.ino()),
+            is,
             owner: owner.to_owned(),
             limit_bytes,
             _lock: lock,
@@ -115,7 +112,11 @@ impl Spool {
     /// Whether the folder is still there, and no other one or a link in its place.
     #[must_use]
     pub fn is_there(&self, trust: Trust) -> bool {
-        look(&self.folder, trust).is_ok_and(|data| (data.dev(), data.ino()) == self.is)
+        let is_the_same =
+            fs::metadata(&self.folder).is_ok_and(|data| files::identity(&data) == self.is);
+        let is_trusted =
+            trust == Trust::Named || files::is_own_folder(&self.folder).is_ok_and(|is_own| is_own);
+        is_the_same && is_trusted
     }
 
     /// Keeps a parcel; returns what had to go for it, which is lost.
@@ -132,7 +133,7 @@ impl Spool {
         self.number = self.number.saturating_add(1);
         let name = self.name(lane, parcel.start_unix_ns);
         let hidden = self.folder.join(format!(".{name}{TEMPORARY}"));
-        let written = new_file(&hidden)
+        let written = files::create_own(&hidden)
             .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
             .and_then(|()| fs::rename(&hidden, self.folder.join(&name)));
         if let Err(error) = written {
@@ -219,8 +220,7 @@ impl Spool {
     #[must_use]
     pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {
         let mut bytes = Vec::new();
-        let path = self.folder.join(&waiting.name);
-        let file = sys::plain_file::open(&path, OpenOptions::new().read(true)).ok()?;
+        let file = files::read_plain(&self.folder.join(&waiting.name)).ok()?;
         if file.metadata().ok()?.len() > FILE_BYTES_MAX {
             return None;
         }
@@ -289,13 +289,10 @@ impl Spool {
     fn lock_of_dead(&self, owner: &str) -> Option<File> {
         let path = self.folder.join(format!("{owner}{LOCK}"));
         // Where there is none, somebody has removed it: then nobody holds it either.
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).mode(0o600);
-        let lock = sys::plain_file::open(&path, &mut options).ok()?;
+        let lock = files::open_own(&path).ok()?;
         lock.try_lock().ok()?;
         // Another may have taken over and removed it in between: then this lock is of nothing.
-        let (held, there) = (lock.metadata().ok()?, fs::metadata(&path).ok()?);
-        (held.ino() == there.ino() && held.dev() == there.dev()).then_some(lock)
+        files::is_at(&lock, &path).then_some(lock)
     }
 }
 
@@ -308,14 +305,6 @@ impl Drop for Spool {
     }
 }
 
-/// What a folder is; one that is not trusted to others is no link.
-fn look(folder: &Path, trust: Trust) -> io::Result<fs::Metadata> {
-    match trust {
-        Trust::Named => fs::metadata(folder),
-        Trust::OwnOnly => fs::symlink_metadata(folder),
-    }
-}
-
 /// Whose a file is; `None` for one that is no spool's.
 fn owner_of(name: &str) -> Option<String> {
     let owner = match name.strip_suffix(LOCK) {
@@ -323,11 +312,6 @@ fn owner_of(name: &str) -> Option<String> {
         None => Name::parse(name)?.owner,
     };
     Some(owner.to_owned())
-}
-
-/// A new file that nobody else can read; never one that is there, nor through a link.
-fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

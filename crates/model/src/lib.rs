@@ -7,6 +7,7 @@ mod class;
 pub mod limits;
 mod reason;
 mod state;
+pub mod suspended;
 
 pub use class::ThreadClass;
 pub use reason::{EndReason, Loss};

@@ -6,10 +6,16 @@ pub const FRAMES_MAX: usize = 512;
 /// Frames at the root end of a truncated stack: enough to see which request or thread it was.
 pub const ROOT_FRAMES_MAX: usize = 64;
 /// Words of stack copied with a sample that had to guess a frame: 8 KiB hold some fifty frames.
-pub const STACK_COPY_WORDS: usize = 1024;
+/// On Windows a method that is not known yet can't be walked past by a guess: what lies beyond it
+/// has to be in the copy.
+pub const STACK_COPY_WORDS: usize = if cfg!(windows) { 8192 } else { 1024 };
 /// Samples that can wait between the handlers and the engine. At 12 KiB each the ring is 6 MiB of
 /// address space, touched only as far as it fills.
-pub const RING_SLOTS: usize = 512;
+/// On Windows the sampler alone writes to it.
+pub const RING_SLOTS: usize = if cfg!(windows) { 64 } else { 512 };
+/// How often a stack is walked again: each time may reach methods that were not known before. On
+/// Windows each time reaches one.
+pub const REWALKS_MAX: usize = if cfg!(windows) { FRAMES_MAX } else { 8 };
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.
 pub const THREADS_MAX: usize = 65_536;
 /// Thread ids are smaller: the kernel's `PID_MAX_LIMIT` on 64-bit machines.
@@ -81,6 +87,8 @@ pub const SIGNATURE_DEPTH_MAX: usize = 16;
 pub const NATIVE_MODULES_MAX: usize = 1024;
 /// Bytes of `.eh_frame` copied from one module; the largest seen is 20 MiB (a browser engine).
 pub const EH_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Parts of a function that unwind data is chained over on Windows; compilers make two or three.
+pub const UNWIND_CHAIN_MAX: usize = 32;
 /// Distinct unwind rules of all native modules; a .NET process has about a thousand.
 pub const UNWIND_RULES_MAX: usize = 1 << 16;
 /// Rows of the native unwind table (8 bytes each); a .NET process has about half a million.

@@ -173,7 +173,11 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             return self.guess(at, &[]);
         }
         match self.tables.find(lookup) {
-            Code::Native(rule) => self.native(rule, at),
+            // Windows' unwind data says nothing of epilogues, and has its code looked at, too.
+            Code::Native(rule) => match epilogue(code) {
+                Some(rule) => self.apply(rule, at),
+                None => self.native(rule, at),
+            },
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
             // They push nothing, so where such code was interrupted, its caller is on top.
             Code::NativeGap if lookup == at.ip => self.helper(at),

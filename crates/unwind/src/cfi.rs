@@ -14,6 +14,7 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::Row;
 
+use crate::blocks::{Block, Blocks, Losses, tidy};
 use crate::bytes::{Bytes, ReadMemory};
 use crate::eh_frame::EhFrame;
 use crate::hijack;
@@ -24,52 +25,6 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Section<'a> = gimli::EhFrame<Slice<'a>>;
 type Cie<'a> = CommonInformationEntry<Slice<'a>>;
 type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;
-
-/// What could not be turned into rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Entries that do not parse.
-    pub bad_entries: u32,
-    /// Entries whose program fails; the addresses after the failure have no rule.
-    pub bad_programs: u32,
-    /// Entries for addresses outside the module's code.
-    pub outside: u32,
-    /// Rows whose rule the walker does not speak.
-    pub unsupported: u32,
-    /// Entries left out because a limit was reached.
-    pub over_limit: u32,
-}
-
-impl Losses {
-    /// Adds another's counts.
-    pub fn add(&mut self, other: &Self) {
-        self.bad_entries = self.bad_entries.saturating_add(other.bad_entries);
-        self.bad_programs = self.bad_programs.saturating_add(other.bad_programs);
-        self.outside = self.outside.saturating_add(other.outside);
-        self.unsupported = self.unsupported.saturating_add(other.unsupported);
-        self.over_limit = self.over_limit.saturating_add(other.over_limit);
-    }
-}
-
-/// The rows of one executable range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// The range, as addresses in this process.
-    pub range: Range<u64>,
-    /// Sorted by offset from the range's start; no two neighbours have the same rule.
-    pub rows: Vec<Row>,
-}
-
-/// What a module's entries gave.
-#[derive(Clone, Debug)]
-pub struct Blocks {
-    /// Rows, by executable range.
-    pub blocks: Vec<Block>,
-    /// What could not be used.
-    pub losses: Losses,
-    /// Where the runtime's return hijacker begins, if the module has it; see [`crate::hijack`].
-    pub hijack: Option<u64>,
-}
 
 /// Runs all entries of a module and sorts what they say into its executable ranges. Ranges must be
 /// ascending; one longer than 4 GiB gets no rows. `read_memory` fills a buffer with the code at an
@@ -273,23 +228,6 @@ impl Framed {
 
 fn count(counter: &mut u32) {
     *counter = counter.saturating_add(1);
-}
-
-/// Sorts rows and merges equal neighbours. Where an entry's end meets another's start, the start
-/// wins; where two rows with rules stand at one offset, the later one in the section does.
-fn tidy(rows: &mut Vec<Row>) {
-    rows.sort_by_key(|row| (row.offset, row.rule != Row::NO_RULE));
-    let mut tidied: Vec<Row> = Vec::with_capacity(rows.len());
-    for row in rows.drain(..) {
-        if tidied.last().is_some_and(|last| last.offset == row.offset) {
-            tidied.pop();
-        }
-        if tidied.last().is_none_or(|last| last.rule != row.rule) {
-            tidied.push(row);
-        }
-    }
-    tidied.shrink_to_fit();
-    *rows = tidied;
 }
 
 /// One row's rule, in the walker's words.

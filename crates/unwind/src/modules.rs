@@ -16,6 +16,9 @@ use model::limits::{EH_FRAME_BYTES_MAX, NATIVE_MODULES_MAX};
 
 use crate::bytes::{Bytes, ReadMemory};
 use crate::eh_frame::{self, EhFrame, NoEhFrame};
+
+pub use crate::cfi::blocks;
+pub use crate::eh_frame::{EhFrame as UnwindData, NoEhFrame as NoUnwindData};
 use crate::elf::{SEGMENT_BYTES, Segment};
 
 /// How often the loader has added and removed modules since the process began. Equal counters mean
@@ -78,7 +81,7 @@ pub struct Fresh {
     /// The module.
     pub module: Arc<Module>,
     /// The copy of its unwind data.
-    pub eh_frame: Result<EhFrame, NoEhFrame>,
+    pub unwind_data: Result<EhFrame, NoEhFrame>,
 }
 
 /// The modules of one moment.
@@ -126,7 +129,9 @@ pub fn scan(previous: &[Arc<Module>], read_memory: ReadMemory) -> Scan {
         }
         match previous.iter().find(|known| ***known == module) {
             Some(known) => scan.kept.push(Arc::clone(known)),
-            None => scan.fresh.push(Fresh { module: Arc::new(module), eh_frame: image.eh_frame() }),
+            None => {
+                scan.fresh.push(Fresh { module: Arc::new(module), unwind_data: image.eh_frame() })
+            }
         }
         Next::Go
     });

@@ -6,10 +6,9 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
 
+use crate::blocks::{Block, Blocks, Losses};
 use crate::bytes::ReadMemory;
-use crate::cfi::{self, Block, Blocks, Losses};
-use crate::eh_frame::{EhFrame, NoEhFrame};
-use crate::modules::{self, Counters, Fresh, Module};
+use crate::modules::{self, Counters, Fresh, Module, NoUnwindData, UnwindData};
 use crate::rules::Rules;
 
 /// A finished table. It owns its memory, never changes, and is shared with the handlers by whoever
@@ -58,8 +57,8 @@ pub struct Entry {
     /// What of its unwind data could not be used.
     pub losses: Losses,
     /// Why it has no unwind data at all.
-    pub missing: Option<NoEhFrame>,
-    /// Where the runtime's return hijacker begins; see [`crate::hijack`].
+    pub missing: Option<NoUnwindData>,
+    /// Where the runtime's return hijacker begins; see `crate::hijack`.
     pub hijack: Option<u64>,
 }
 
@@ -121,8 +120,8 @@ impl TableBuilder {
         let added = scan.fresh.len();
         self.entries.retain(|entry| scan.kept.iter().any(|kept| Arc::ptr_eq(kept, &entry.module)));
         let mut blocks = Vec::new();
-        for Fresh { module, eh_frame } in scan.fresh {
-            let (mut new, entry) = self.add(module, eh_frame);
+        for Fresh { module, unwind_data } in scan.fresh {
+            let (mut new, entry) = self.add(module, unwind_data);
             blocks.append(&mut new);
             self.entries.push(entry);
         }
@@ -148,7 +147,7 @@ impl TableBuilder {
         self.entries.iter().map(|entry| &entry.module).find(|module| module.contains(address))
     }
 
-    /// Where the runtime's return hijacker begins; see [`crate::hijack`].
+    /// Where the runtime's return hijacker begins; see `crate::hijack`.
     #[must_use]
     pub fn hijack(&self) -> Option<u64> {
         self.entries.iter().find_map(|entry| entry.hijack)
@@ -163,12 +162,12 @@ impl TableBuilder {
     fn add(
         &mut self,
         module: Arc<Module>,
-        eh_frame: Result<EhFrame, NoEhFrame>,
+        unwind_data: Result<UnwindData, NoUnwindData>,
     ) -> (Vec<Block>, Entry) {
-        match eh_frame {
-            Ok(frames) => {
+        match unwind_data {
+            Ok(data) => {
                 let Blocks { blocks, losses, hijack } =
-                    cfi::blocks(&frames, &module.code, &mut self.rules, self.read_memory);
+                    modules::blocks(&data, &module.code, &mut self.rules, self.read_memory);
                 (blocks, Entry { module, losses, missing: None, hijack })
             }
             Err(missing) => {

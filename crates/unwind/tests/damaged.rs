@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use signal::table::Row;
 use testing::Random;
-use unwind::cfi::{self, Blocks};
+use unwind::blocks::Blocks;
+use unwind::cfi;
 use unwind::eh_frame::{EhFrame, length};
 use unwind::modules::{self, Kind, Module};
 use unwind::rules::Rules;
@@ -35,7 +36,7 @@ fn check_rows(frames: &EhFrame, module: &Module) {
 fn damaged_frames() {
     let mut random = Random(0x6a09_e667_f3bc_c908);
     for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
-        let Ok(frames) = fresh.eh_frame else { continue };
+        let Ok(frames) = fresh.unwind_data else { continue };
         check_rows(&frames, &fresh.module);
         for _ in 0..20 {
             let mut damaged = frames.clone();

@@ -206,7 +206,7 @@ fn every_module_of_this_process() {
     let mut modules_checked = 0;
     for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
         let entry = builder.entries().iter().find(|e| e.module == fresh.module).unwrap();
-        let Ok(frames) = fresh.eh_frame else {
+        let Ok(frames) = fresh.unwind_data else {
             println!("{}: {:?}", fresh.module.name(), entry.missing);
             continue;
         };

@@ -6,7 +6,7 @@ using System.Runtime.InteropServices;
 namespace Corprof.TestApps;
 
 /// <summary>What the kernel knows about threads and the process.</summary>
-static unsafe class Kernel
+static unsafe partial class Kernel
 {
     const int ProcessClock = 2;
     const int ThreadClock = 3;
@@ -41,19 +41,27 @@ static unsafe class Kernel
     static extern int GetResourceUsage(int who, ResourceUsage* usage);
 
     /// <summary>The OS id of the calling thread.</summary>
-    public static int ThreadId => GetTid();
+    public static int ThreadId => IsWindows ? WindowsThreadId() : GetTid();
 
     /// <summary>The CPU time of the calling thread, in nanoseconds.</summary>
-    public static long ThreadCpu => ReadClock(ThreadClock);
+    public static long ThreadCpu => IsWindows ? WindowsThreadCpu() : ReadClock(ThreadClock);
+
+    /// <summary>
+    /// A clock for parts of a millisecond of work, in nanoseconds: the calling thread's CPU time,
+    /// or the time of day on Windows, where thread times have steps of 10 ms and more.
+    /// </summary>
+    public static long SliceClock => IsWindows ? Crew.WallNow() : ThreadCpu;
 
     /// <summary>The CPU time of the whole process, in nanoseconds.</summary>
-    public static long ProcessCpu => ReadClock(ProcessClock);
+    public static long ProcessCpu => IsWindows ? WindowsProcessCpu() : ReadClock(ProcessClock);
 
     /// <summary>The CPU time of the whole process as getrusage counts it, in nanoseconds.</summary>
     public static long ProcessUsage
     {
         get
         {
+            if (IsWindows)
+                return WindowsProcessCpu();
             ResourceUsage usage;
             GetResourceUsage(0, &usage);
             var micros = usage.UserMicros + usage.SystemMicros;
@@ -67,6 +75,9 @@ static unsafe class Kernel
     /// <summary>All threads of the process by id, with the names that the kernel has.</summary>
     public static IEnumerable<(int Id, string Name)> Threads()
     {
+        // Windows keeps no such list by name.
+        if (IsWindows)
+            yield break;
         foreach (var folder in Directory.GetDirectories("/proc/self/task"))
         {
             string name;

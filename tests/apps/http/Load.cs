@@ -18,7 +18,10 @@ static class Load
     public static async Task<(long, long)> RunInChild(string url, string[] words)
     {
         // All words up to the program's own arguments: the launcher, its options and the assembly.
-        var line = File.ReadAllText("/proc/self/cmdline").TrimEnd('\0').Split('\0');
+        // On Windows there is none but a single file.
+        var line = OperatingSystem.IsWindows()
+            ? words.Prepend(Environment.ProcessPath!).ToArray()
+            : File.ReadAllText("/proc/self/cmdline").TrimEnd('\0').Split('\0');
         var start = new ProcessStartInfo(line[0]) { RedirectStandardOutput = true };
         foreach (var word in line[1..^words.Length])
             start.ArgumentList.Add(word);

@@ -89,17 +89,17 @@ static unsafe class Split
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void Alternate(double share, int rounds)
     {
-        var before = Kernel.ThreadCpu;
+        var before = Kernel.SliceClock;
         // The method that is behind its share has the turn.
         if (cpuInA <= share * (cpuInA + cpuInB))
         {
             MethodA(rounds);
-            cpuInA += Kernel.ThreadCpu - before;
+            cpuInA += Kernel.SliceClock - before;
         }
         else
         {
             MethodB(rounds);
-            cpuInB += Kernel.ThreadCpu - before;
+            cpuInB += Kernel.SliceClock - before;
         }
     }
 

@@ -8,8 +8,9 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --busy,
-/// --gc, --jit, --exceptions, --rest, --native LIBRARY (with --short N or --idle N), --calls
-/// LIBRARY. Tells what the kernel counted for the process, and for each thread by its name.
+/// --gc, --jit, --exceptions, --exceptions-and-gc, --rest, --native LIBRARY (with --short N or
+/// --idle N), --calls LIBRARY. Tells what the kernel counted for the process, and for each thread
+/// by its name.
 /// </summary>
 static class Whole
 {
@@ -25,6 +26,7 @@ static class Whole
             : arguments.Has("busy") ? Compute
             : arguments.Has("gc") ? Garbage.Allocate
             : arguments.Has("jit") ? Compilation.Compile
+            : arguments.Has("exceptions-and-gc") ? Mixed()
             : arguments.Has("exceptions") ? Throwing.Throw
             : arguments.Has("rest") ? continues => Thread.Sleep(TimeSpan.FromSeconds(seconds))
             : continues => { };
@@ -55,6 +57,19 @@ static class Whole
                 .Add("name", thread.Name)
                 .Add("cpu_ns", Kernel.CpuOf(thread.Id))).ToList();
         truth.Add("threads", all).Add("process_cpu_end_ns", Kernel.ProcessUsage).Tell();
+    }
+
+    /// <summary>Work that is another on each second thread.</summary>
+    static Action<Func<bool>> Mixed()
+    {
+        var next = 0;
+        return continues =>
+        {
+            if (Interlocked.Increment(ref next) % 2 == 0)
+                Throwing.Throw(continues);
+            else
+                Garbage.Allocate(continues);
+        };
     }
 
     static void Compute(Func<bool> continues)

@@ -33,6 +33,7 @@ pub mod server;
 mod session;
 mod tasks;
 mod view;
+mod wine;
 pub mod wire;
 
 pub use alone::Alone;

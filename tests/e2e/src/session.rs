@@ -110,13 +110,22 @@ impl Session {
     }
 
     fn make(name: String, mut command: Command, alone: Arc<Alone>) -> Result<Self> {
-        let built = built()?;
+        let agent = &built()?.agent;
+        command.envs(config::agent_variables(&agent.to_string_lossy()));
+        Self::make_without_agent(name, command, alone)
+    }
+
+    /// The same without an agent, and nobody else measures meanwhile.
+    pub(crate) fn make_alone(name: String, command: Command) -> Result<Self> {
+        Self::make_without_agent(name, command, Arc::new(Alone::take()?))
+    }
+
+    fn make_without_agent(name: String, mut command: Command, alone: Arc<Alone>) -> Result<Self> {
         let folder = target().join("e2e").join(&name);
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {folder:?}"))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {folder:?}"))?;
-        command.envs(config::agent_variables(&built.agent.to_string_lossy()));
         command.env("CORPROF_OUTPUT_DIR", &folder);
         // What a test asks for is what it gets, however much that costs.
         command.env("CORPROF_CPU_BUDGET", "100%");

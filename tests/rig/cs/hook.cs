@@ -36,7 +36,8 @@ internal static class StartupHook
     /// </summary>
     static void StartHooksAfterThis()
     {
-        var hooks = (Environment.GetEnvironmentVariable("DOTNET_STARTUP_HOOKS") ?? "").Split(':');
+        var hooks = (Environment.GetEnvironmentVariable("DOTNET_STARTUP_HOOKS") ?? "")
+            .Split(Path.PathSeparator);
         var own = typeof(StartupHook).Assembly.Location;
         foreach (var hook in hooks[(Array.IndexOf(hooks, own) + 1)..])
         {

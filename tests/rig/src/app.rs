@@ -15,6 +15,7 @@ use crate::runtime::{
     RuntimeVersion::{self, Net8, Net9, Net10, Net31},
 };
 use crate::unavailable::Unavailable;
+use crate::wine::{Dotnet, Wine};
 
 /// The names of the test programs.
 pub const APPS: [&str; 24] = [
@@ -102,6 +103,17 @@ impl<'a> App<'a> {
         let path = job.out.clone();
         self.rig.toolchain()?.compile_all(self.name, vec![job])?;
         Ok(path)
+    }
+
+    /// How the program is run on that version for Windows.
+    ///
+    /// # Errors
+    /// If there is no such version, or the program does not compile.
+    pub fn on_windows(&self, wine: &Wine, version: RuntimeVersion) -> Result<Dotnet> {
+        if version == Net10 {
+            self.rig.toolchain()?.compile_hook()?;
+        }
+        wine.dotnet(&self.assembly(version)?, version)
     }
 
     fn job(&self, against: RuntimeVersion) -> Job {

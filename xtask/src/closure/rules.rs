@@ -87,7 +87,7 @@ pub struct Policy {
 }
 
 /// All functions of the profiler that the kernel is told to call.
-pub const HANDLERS: &[&str] = &["signal::handler::on_signal"];
+pub const HANDLERS: &[&str] = &["signal::handler::linux::on_signal"];
 
 /// The profiler's own.
 pub const POLICY: Policy = Policy {
@@ -99,7 +99,7 @@ pub const POLICY: Policy = Policy {
         ("memset", "sets bytes; no lock, no state"),
     ],
     indirect: &[(
-        "signal::handler::pass_on",
+        "signal::handler::linux::pass_on",
         1,
         "the handler that was installed before ours gets the signals that are not ours",
     )],

@@ -34,10 +34,10 @@ const PRODUCT: [Allowed; 15] = [
     },
     Allowed {
         name: "sys",
+        own: &["model"],
         own_in_tests: &["testing"],
         outside: &[("libc", "the kernel's calls and structures")],
         why_unsafe: Some("calls the kernel"),
-        ..NOTHING
     },
     Allowed {
         name: "clr",
@@ -48,8 +48,8 @@ const PRODUCT: [Allowed; 15] = [
     Allowed { name: "metadata", own: &["model"], own_in_tests: &["testing"], ..NOTHING },
     Allowed {
         name: "unwind",
-        own: &["model", "signal"],
-        own_in_tests: &["sys", "testing"],
+        own: &["model", "signal", "sys"],
+        own_in_tests: &["testing"],
         outside: &[
             ("gimli", "runs the programs of .eh_frame; debuggers trust it"),
             ("libc", "dl_iterate_phdr"),
@@ -125,6 +125,7 @@ const PRODUCT: [Allowed; 15] = [
             ("anstyle", "colours"),
             ("anyhow", "a tool's errors are messages"),
             ("clap", "options"),
+            ("ctrlc", "Windows: the report comes after Ctrl-C, too"),
             ("cpp_demangle", "C++ names in full; 430 KB, too large for the host"),
             ("flate2", "debug information that distributions pack, and PDBs inside of assemblies"),
             (

@@ -16,7 +16,7 @@ use model::Loss;
 use signal::handler::Shared;
 use signal::record::{Record, ThreadRef};
 use sys::clock;
-use sys::timer::CpuTimer;
+use sys::timer::{self, CpuTimer};
 
 use crate::log::Log;
 
@@ -103,6 +103,8 @@ impl CpuSampler {
         match self.kind {
             None => return Watch::Off,
             Some(Sampler::Scan) => return Watch::Scanned,
+            // Where no thread can have one, that is no news.
+            Some(Sampler::Timer) if !timer::ARE_THERE => return Watch::Scanned,
             Some(Sampler::Timer) => {}
         }
         match CpuTimer::start(tid, self.signal, thread.to_value(), self.interval) {

@@ -3,7 +3,7 @@
 use model::limits::SCAN_SKIPS_MAX;
 use signal::record::ThreadRef;
 use sys::disposition;
-use sys::proc::Stat;
+use sys::proc::is_running;
 
 /// The threads to scan, and where the next tick goes on.
 pub struct Scan {
@@ -42,10 +42,7 @@ impl Scan {
     /// passing over `SCAN_SKIPS_MAX` that are not running. Goes round, so that all have their turn.
     /// Returns how many threads were signalled.
     pub fn tick(&mut self) -> usize {
-        self.tick_over(
-            |tid| Stat::read(tid).is_some_and(|stat| stat.is_running()),
-            disposition_send,
-        )
+        self.tick_over(is_running, disposition_send)
     }
 
     fn tick_over(

@@ -18,6 +18,12 @@ fn read(clock: libc::clockid_t) -> Option<u64> {
     (answer == 0).then(|| seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
+/// Whether a thread whose clock has not moved has not run: the kernel counts each nanosecond.
+#[must_use]
+pub const fn is_exact() -> bool {
+    true
+}
+
 /// Since boot, never stepped.
 #[must_use]
 pub fn monotonic_ns() -> u64 {

@@ -11,6 +11,14 @@ use std::time::{Duration, Instant};
 use super::proc::process_start_ticks;
 use super::{unix_socket, user};
 
+/// Where a place of that name is: in the process's temporary folder.
+#[must_use]
+pub fn place(folder: &Path, name: &str) -> PathBuf {
+    // Absolute, to be found again when the program has changed its folder.
+    let path = folder.join(name);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 /// Somebody who has connected.
 pub type Visitor = UnixStream;
 

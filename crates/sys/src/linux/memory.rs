@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::proc::Blocked;
+
 /// Set once the kernel has refused `process_vm_readv`, as seccomp profiles of old container engines
 /// do; from then on `/proc/self/mem` is read.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -60,6 +62,13 @@ impl Default for StackWindow {
 impl StackWindow {
     /// The window's size. Wait stacks of 20 frames take 2 to 6 KiB.
     pub const BYTES: usize = 8192;
+
+    /// Where a thread stands whose stack has that end, and its stack to be read from here.
+    /// `None` once it has ended, or if the kernel refuses.
+    pub fn look(&mut self, tid: u32, end_of_stack: u64) -> Option<Blocked> {
+        self.reset(end_of_stack);
+        Blocked::read(tid)
+    }
 
     /// Forgets the copy, and sets the stack's end, beyond which nothing is copied.
     pub fn reset(&mut self, end_of_stack: u64) {

@@ -2,11 +2,12 @@
 
 pub mod alternate_stack;
 pub mod clock;
+pub mod code;
 pub mod control_socket;
 pub mod disposition;
+pub mod files;
 pub mod memory;
 pub mod pages;
-pub mod plain_file;
 pub mod proc;
 pub mod process_context;
 pub mod processors;

@@ -96,6 +96,18 @@ impl Stat {
     }
 }
 
+/// Whether a thread is running or ready to run.
+#[must_use]
+pub fn is_running(tid: u32) -> bool {
+    Stat::read(tid).is_some_and(|stat| stat.is_running())
+}
+
+/// When this process began, in the kernel's ticks since boot; 0 if the kernel doesn't say.
+#[must_use]
+pub fn own_start_ticks() -> u64 {
+    Stat::read(std::process::id()).map_or(0, |stat| stat.start_ticks)
+}
+
 /// When a process began, in the kernel's ticks since boot; `None` if there is none of that id.
 /// Allocates.
 #[must_use]
@@ -117,6 +129,8 @@ pub enum Blocked {
         sp: u64,
         /// Its instruction pointer, just after the call instruction.
         ip: u64,
+        /// Its frame pointer's register, where the system tells it.
+        bp: Option<u64>,
     },
 }
 
@@ -149,7 +163,7 @@ impl Blocked {
         let call = number(fields.next()?).and_then(|call| u32::try_from(call).ok());
         let ip = hex(fields.next_back()?)?;
         let sp = hex(fields.next_back()?)?;
-        Some(Self::At { call, sp, ip })
+        Some(Self::At { call, sp, ip, bp: None })
     }
 }
 
@@ -260,9 +274,12 @@ mod tests {
     fn syscall_has_three_forms() {
         assert_eq!(Blocked::parse(b"running\n"), Some(Blocked::Running));
         let blocked = Blocked::parse(b"202 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffe10 0x7f0020\n");
-        assert_eq!(blocked, Some(Blocked::At { call: Some(202), sp: 0x7ffe10, ip: 0x7f0020 }));
+        assert_eq!(
+            blocked,
+            Some(Blocked::At { call: Some(202), sp: 0x7ffe10, ip: 0x7f0020, bp: None })
+        );
         let fault = Blocked::parse(b"-1 0x7ffe10 0x7f0020\n");
-        assert_eq!(fault, Some(Blocked::At { call: None, sp: 0x7ffe10, ip: 0x7f0020 }));
+        assert_eq!(fault, Some(Blocked::At { call: None, sp: 0x7ffe10, ip: 0x7f0020, bp: None }));
         assert_eq!(Blocked::parse(b""), None);
     }
 

@@ -1,8 +1,5 @@
 //! Standard error of the host: never waited for.
 
-/// The flag for files that must not be waited for, such as pipes.
-pub const NONBLOCK: i32 = libc::O_NONBLOCK;
-
 /// Writes a line to standard error if there is room for it at once; returns whether it was. Without
 /// the standard library's lock, which a thread of the host may hold while it waits for room.
 pub fn say(line: &[u8]) -> bool {

@@ -19,6 +19,9 @@ struct SigEvent {
 
 const _: () = assert!(size_of::<SigEvent>() == 64, "the kernel reads 64 bytes");
 
+/// Whether there are such timers at all.
+pub const ARE_THERE: bool = true;
+
 /// A timer on a thread's CPU clock; deleted when dropped.
 #[derive(Debug)]
 pub struct CpuTimer(libc::c_int);

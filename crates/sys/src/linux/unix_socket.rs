@@ -8,6 +8,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+/// A connection.
+pub type LocalStream = UnixStream;
+
+/// Has each read and write end after that time.
+///
+/// # Errors
+/// Whatever the kernel says.
+pub fn set_timeouts(stream: &LocalStream, limit: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))
+}
+
 /// Connects, and waits for that no longer than so long (a microsecond at least).
 ///
 /// # Errors

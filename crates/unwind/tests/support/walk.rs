@@ -97,7 +97,7 @@ impl Framehop {
     pub fn new() -> Self {
         let mut unwinder = UnwinderX86_64::new();
         for fresh in modules::scan(&[], sys::memory::copy_own).fresh {
-            let Ok(frames) = fresh.eh_frame else { continue };
+            let Ok(frames) = fresh.unwind_data else { continue };
             let module = fresh.module;
             let bias = module.bias;
             for code in &module.code {

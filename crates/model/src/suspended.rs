@@ -1,0 +1,30 @@
+//! What is seen of a thread while it is suspended: how the system's part hands it to the handler,
+//! where a thread is not interrupted by a signal.
+
+/// A thread's place, its stack and its clocks, copied while it stood still.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Suspended {
+    /// The value that the sampler was told to pass on: names the thread's record.
+    pub value: u64,
+    /// The system's thread id.
+    pub tid: u32,
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer's register.
+    pub bp: u64,
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// The thread's CPU clock, in nanoseconds.
+    pub cpu_clock_ns: u64,
+    /// The stack's words, from the stack pointer on.
+    pub words: *const u64,
+    /// How many were copied.
+    pub words_len: usize,
+    /// The code at the instruction pointer.
+    pub code: *const u8,
+    /// How many bytes of it.
+    pub code_len: usize,
+}

@@ -1,0 +1,219 @@
+//! Suspending a thread, for as long as its registers and stack are copied and no longer.
+//!
+//! A suspended thread may hold any lock: the loader's, the heap's, the runtime's. So while one is
+//! suspended, nothing here allocates, waits or calls anything but the system itself: room is taken
+//! before, and unwinding is done afterwards, on the copy.
+//!
+//! Should the sampler not come on all the same, the watcher lets the thread go. Exactly one of the
+//! two does: whoever takes the handle out of `SUSPENDED`. The sampler puts it there only after the
+//! thread is suspended, so that the watcher can't resume too early.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use model::suspended::Suspended;
+
+use super::api::{self, Context, Handle};
+use super::handles::{self, ThreadHandle};
+use super::memory::copy_own;
+use super::{clock, thread};
+use crate::nt::{Calls, Layout, State, States};
+
+/// Words of a stack that are copied: 1 MiB, the size that most threads' stacks have.
+const WORDS_MAX: usize = 128 * 1024;
+/// Bytes of code that are read at the instruction pointer.
+const CODE_BYTES: usize = 32;
+/// How often the watcher looks: a thread that is suspended at two looks in a row is let go.
+const WATCH: Duration = Duration::from_millis(250);
+
+/// The handle of the thread that is suspended now; 0 if there is none.
+static SUSPENDED: AtomicUsize = AtomicUsize::new(0);
+/// How many threads were suspended so far.
+static SUSPENSIONS: AtomicU64 = AtomicU64::new(0);
+/// The number of the watcher that is to watch; 0 if there is none.
+static WATCHER: AtomicU32 = AtomicU32::new(0);
+
+/// What the sampler sees of threads, one after the other.
+static SEEN: Mutex<Option<Box<Seen>>> = Mutex::new(None);
+
+/// The kernel's word on threads' states.
+static STATES: States = States::new(Calls { query_thread }, Layout::OWN);
+
+fn query_thread(handle: usize, class: u32, room: &mut [u8]) -> (i32, usize) {
+    let bytes = u32::try_from(room.len()).unwrap_or(0);
+    let mut written = 0;
+    // SAFETY: the kernel checks the handle and the class, and writes at most so many bytes.
+    let status = unsafe {
+        api::NtQueryInformationThread(
+            handle,
+            class,
+            room.as_mut_ptr().cast(),
+            bytes,
+            &raw mut written,
+        )
+    };
+    (status, written as usize)
+}
+
+/// Whether a thread waits; `None` if the kernel doesn't tell.
+pub fn state(tid: u32) -> Option<bool> {
+    state_of(&*handles::of(tid)?)
+}
+
+/// The same of a thread that is known.
+pub fn state_of(thread: &ThreadHandle) -> Option<bool> {
+    Some(match STATES.of(thread.raw())?.state {
+        State::Waiting => true,
+        State::Running | State::Starting | State::Ready | State::Other => false,
+    })
+}
+
+/// Whether the kernel tells threads' states.
+pub fn states_are_told() -> bool {
+    STATES.are_told()
+}
+
+/// A thread's registers, and copies of its stack and code; kept for the next thread.
+pub struct Seen {
+    context: Context,
+    words: Box<[u64]>,
+    length: usize,
+    code: [u8; CODE_BYTES],
+    /// The code just before the instruction pointer.
+    before: [u8; 8],
+}
+
+/// Does something with the room for what is seen; one at a time.
+pub fn with<T>(look: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
+    // Whatever a panicked holder left is overwritten.
+    let mut place = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let seen = place.get_or_insert_with(|| {
+        Box::new(Seen {
+            context: Context::new(),
+            words: vec![0; WORDS_MAX].into_boxed_slice(),
+            length: 0,
+            code: [0; CODE_BYTES],
+            before: [0; 8],
+        })
+    });
+    look(seen)
+}
+
+impl Seen {
+    /// Suspends a thread, copies, and lets it go on. What is returned points into this. `None` if
+    /// the thread has ended or can't be suspended, or if that took too long.
+    pub fn of(&mut self, tid: u32, value: u64) -> Option<Suspended> {
+        if tid == thread::own_id() {
+            return None;
+        }
+        let handle = handles::of(tid)?;
+        let (low, high) = handle.stack().map_or((0, 0), |stack| (stack.start, stack.end));
+        let cpu_clock_ns = clock::handle_cpu_ns(handle.raw())?;
+        let time_ns = clock::monotonic_ns();
+        self.length = 0;
+        self.copy(handle.raw(), low, high)?;
+        let Context { rip: ip, rsp: sp, rbp: bp, .. } = self.context;
+        self.before = [0; 8];
+        copy_own(ip.saturating_sub(self.before.len() as u64), &mut self.before);
+        let code_len = copy_own(ip, &mut self.code);
+        Some(Suspended {
+            value,
+            tid,
+            ip,
+            sp,
+            bp,
+            time_ns,
+            cpu_clock_ns,
+            words: self.words.as_ptr(),
+            words_len: self.length,
+            code: self.code.as_ptr(),
+            code_len,
+        })
+    }
+
+    /// The part in which the thread stands still.
+    fn copy(&mut self, handle: Handle, low: u64, high: u64) -> Option<()> {
+        // SAFETY: an open handle with the right to it.
+        if unsafe { api::SuspendThread(handle) } == u32::MAX {
+            return None;
+        }
+        SUSPENSIONS.fetch_add(1, Ordering::Relaxed);
+        SUSPENDED.store(handle, Ordering::Release);
+        self.context.flags = api::CONTEXT_GENERAL;
+        // SAFETY: a suspended thread's handle, and an aligned structure that says what is wanted.
+        let told = unsafe { api::GetThreadContext(handle, &raw mut self.context) };
+        let sp = self.context.rsp;
+        if told != 0 && sp >= low && sp < high && sp & 7 == 0 {
+            let words = usize::try_from(high.saturating_sub(sp) / 8).unwrap_or(0).min(WORDS_MAX);
+            // SAFETY: the thread's stack, from its stack pointer to its end, is committed, and
+            // stays as it is while the thread is suspended; there is room for so many words.
+            unsafe {
+                std::ptr::copy_nonoverlapping(sp as *const u64, self.words.as_mut_ptr(), words);
+            }
+            self.length = words;
+        }
+        let is_ours = SUSPENDED.swap(0, Ordering::AcqRel) == handle;
+        if is_ours {
+            // SAFETY: suspended above, resumed once.
+            unsafe { api::ResumeThread(handle) };
+        }
+        (is_ours && told != 0).then_some(())
+    }
+
+    /// The words that were copied.
+    pub fn words(&self) -> &[u64] {
+        self.words.get(..self.length).unwrap_or_default()
+    }
+
+    /// Whether the thread stands just behind a system call: then it most likely waits in it.
+    pub fn is_in_call(&self) -> bool {
+        is_call(&self.before)
+    }
+}
+
+/// Whether code ends with a system call: `syscall`, `int 0x2e`, or Wine's call through the page
+/// that it shares with all processes.
+fn is_call(before: &[u8; 8]) -> bool {
+    const WINE: [u8; 7] = [0xff, 0x14, 0x25, 0x00, 0x10, 0xfe, 0x7f];
+    before.ends_with(&[0x0f, 0x05]) || before.ends_with(&[0xcd, 0x2e]) || before.ends_with(&WINE)
+}
+
+/// Starts the watcher.
+///
+/// # Errors
+/// If there is no thread for it.
+pub fn watch() -> io::Result<()> {
+    let number = WATCHER.load(Ordering::Acquire).wrapping_add(1).max(1);
+    WATCHER.store(number, Ordering::Release);
+    thread::spawn("corprof-watch", move || {
+        let mut before = (0, 0);
+        while WATCHER.load(Ordering::Acquire) == number {
+            before = look_after(before);
+            std::thread::sleep(WATCH);
+        }
+    })
+}
+
+/// Ends the watcher.
+pub fn unwatch() {
+    WATCHER.fetch_add(1, Ordering::AcqRel);
+}
+
+/// One look of the watcher: lets the thread go that was suspended at the last look already. Returns
+/// what it saw.
+fn look_after(before: (Handle, u64)) -> (Handle, u64) {
+    let now = (SUSPENDED.load(Ordering::Acquire), SUSPENSIONS.load(Ordering::Relaxed));
+    let (handle, _) = now;
+    if handle == 0 || now != before {
+        return now;
+    }
+    let took = SUSPENDED.compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed);
+    if took.is_ok() {
+        // SAFETY: the sampler suspended it, and will not resume it now that its handle was taken;
+        // it keeps the handle open until it comes on.
+        unsafe { api::ResumeThread(handle) };
+    }
+    now
+}

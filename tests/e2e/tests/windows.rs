@@ -1,0 +1,155 @@
+//! The agent and the command line for Windows, in Wine: the same truths as on Linux, as far as Wine
+//! can show them. Its thread times have steps of 10 ms, and it does not tell threads' states.
+//!
+//! Made by `cargo xtask windows`; skipped, and said so, by everybody else.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use e2e::{Checks, Form, Run, Session};
+use model::ThreadState;
+use model::ThreadState::{Io, Lock, Runnable, Running, Sleeping, Waiting};
+use rig::{Net8, Net10};
+
+/// A step of Wine's thread times, in nanoseconds.
+const STEP_NS: u64 = 10_000_000;
+/// Of a thread's time: how much may be off where only steps are known.
+const FRACTION: f64 = 0.02;
+/// Walks that must reach their thread's first frame.
+const ROOTS: f64 = 0.99;
+
+#[test]
+fn cpu_time_goes_to_the_methods_that_used_it() -> Result<()> {
+    Form::asked()?.on(&[Net8, Net10], |version| {
+        let Some(session) = Session::on_windows("split", "split", version)? else { return Ok(()) };
+        let run = session.args(["--share", "80", "--seconds", "8"]).run()?;
+        split(&run)
+    })
+}
+
+#[test]
+fn the_command_line_runs_programs_and_shows_their_profile() -> Result<()> {
+    let options = ["--spans", "false"];
+    let session = Session::by_windows_run("run", "split", Net8, &options)?;
+    let Some(session) = session else { return Ok(()) };
+    let run = session.args(["--share", "80", "--seconds", "4"]).run()?;
+    let shown = run.outcome.stdout.contains("MethodA") || run.outcome.stderr.contains("MethodA");
+    anyhow::ensure!(shown, "no table: {} {}", run.outcome.stdout, run.outcome.stderr);
+    split(&run)
+}
+
+fn split(run: &Run) -> Result<()> {
+    let mut checks = of_windows(run);
+    let part = |name: &str| run.view.of(|row| row.has(&format!("Split.{name}(")));
+    let (a, b) = (part("MethodA"), part("MethodB"));
+    let (true_a, true_b) = (run.number("cpu_a_ns")?, run.number("cpu_b_ns")?);
+    let found = a.cpu_ns as f64 / (a.cpu_ns + b.cpu_ns).max(1) as f64;
+    let truth = true_a as f64 / (true_a + true_b).max(1) as f64;
+    checks.share_of_uneven("MethodA", found, truth, a.count + b.count);
+    let tid = u32::try_from(run.number("tid")?)?;
+    let expected = run.number("thread_cpu_ns")?;
+    let slack = (expected as f64 * FRACTION) as u64 + 2 * STEP_NS;
+    let all = run.view.thread(tid).cpu_ns;
+    checks.between("CPU time of the thread", all, expected.saturating_sub(slack), expected + slack);
+    checks.roots(ROOTS);
+    checks.done()
+}
+
+#[test]
+fn waits_are_charged_to_where_they_were() -> Result<()> {
+    const ANY_WAIT: &[ThreadState] = &[Sleeping, Lock, Io, Waiting];
+    const COMPUTING: &[ThreadState] = &[Running, Runnable];
+    Form::asked()?.on(&[Net8, Net10], |version| {
+        let Some(session) = Session::on_windows("wall", "wall", version)? else { return Ok(()) };
+        let run = session.args(["--seconds", "5", "--compute-seconds", "2"]).run()?;
+        let mut checks = of_windows(&run);
+        for (thread, method, states) in [
+            ("sleeper", "SleepHere", &[Sleeping][..]),
+            ("holder", "HoldHere", &[Sleeping]),
+            ("locker", "LockHere", &[Lock]),
+            ("reader", "ReadHere", ANY_WAIT),
+            ("read-then-compute", "ReadHere", ANY_WAIT),
+            ("sender", "SendLater", &[Sleeping]),
+            ("cpu", "ComputeHere", COMPUTING),
+        ] {
+            let truth = run.thread(thread)?;
+            let tid = truth.tid()?;
+            let frame = format!("Corprof.TestApps.Wall.{method}(");
+            let expected = truth.number(&format!("{method}_wall_ns"))?;
+            let own = |row: &&e2e::Row| row.tid == tid && row.has(&frame);
+            let found = run.view.of(|row| own(&row) && row.is_in(states)).wall_ns;
+            let slack = (expected as f64 * 0.05) as u64 + 2 * STEP_NS;
+            checks.between(
+                format!("{thread} in {method}"),
+                found,
+                expected.saturating_sub(slack),
+                expected + slack,
+            );
+        }
+        for truth in run.threads()? {
+            let all = run.view.thread(truth.tid()?).wall_ns;
+            checks.within(format!("life of {}", truth.name()), all, truth.number("wall_ns")?, 0.03);
+        }
+        checks.roots(ROOTS);
+        checks.done()
+    })
+}
+
+#[test]
+fn a_web_service_under_load() -> Result<()> {
+    Form::asked()?.on(&[Net10], |version| {
+        let Some(session) = Session::on_windows("web", "web", version)? else { return Ok(()) };
+        let run = session.args(["--load", "8", "--clients", "4"]).run()?;
+        let mut checks = of_windows(&run);
+        let compute = run.view.of(|row| row.has("Corprof.TestApps.Web.Compute("));
+        checks.that(compute.cpu_ns > 0, "no time in Web.Compute");
+        let errors = run.number("load_errors")?;
+        checks.that(run.number("load_answers")? > errors, format!("{errors} errors"));
+        of_process(&run, &mut checks)?;
+        checks.roots(ROOTS);
+        checks.done()
+    })
+}
+
+/// Ten minutes in the long form.
+#[test]
+fn exceptions_and_collections_do_no_harm() -> Result<()> {
+    let form = Form::asked()?;
+    let seconds = form.seconds(10);
+    form.on(&[Net8, Net10], |version| {
+        let session = Session::on_windows("harm", "whole", version)?;
+        let Some(session) = session else { return Ok(()) };
+        let seconds_text = seconds.to_string();
+        let run = session
+            .args(["--exceptions-and-gc", "--threads", "4", "--seconds", &seconds_text])
+            .limit(Duration::from_secs(seconds * 2 + 120))
+            .run()?;
+        let mut checks = of_windows(&run);
+        for method in ["Throwing.Descend(", "Garbage.Allocate("] {
+            let found = run.view.of(|row| row.has(method));
+            checks.that(found.cpu_ns > 0, format!("no time in {method}"));
+        }
+        let begin = run.number("process_cpu_begin_ns")?;
+        let expected = run.number("process_cpu_end_ns")?.saturating_sub(begin);
+        let slack = (expected as f64 * 0.05) as u64 + 10 * STEP_NS;
+        let found = run.view.total().cpu_ns + run.report.own_cpu_ns;
+        let high = expected + begin + slack;
+        checks.between("CPU time of all", found, expected.saturating_sub(slack), high);
+        checks.roots(0.98);
+        checks.done()
+    })
+}
+
+/// What all threads used is what the process used.
+fn of_process(run: &Run, checks: &mut Checks<'_>) -> Result<()> {
+    let expected = run.number("process_cpu_ns")?;
+    let found = run.view.total().cpu_ns + run.report.own_cpu_ns;
+    let slack = (expected as f64 * 0.05) as u64 + 10 * STEP_NS;
+    checks.between("CPU time of all", found, expected.saturating_sub(slack), expected + slack);
+    Ok(())
+}
+
+fn of_windows(run: &Run) -> Checks<'_> {
+    // Wine's threads are other ones for Linux: nobody sees the agent's from outside.
+    run.checks_of_attached()
+}
