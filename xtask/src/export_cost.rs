@@ -62,18 +62,19 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
     for service in [&files, &sends] {
         service.load(WARM_UP)?;
     }
-    let mut answers = vec![Vec::new(); ALL.len()];
+    let (mut answers, mut cpu) = (vec![Vec::new(); ALL.len()], vec![Vec::new(); ALL.len()]);
     for round in 0..rounds {
         for (position, one) in ALL.into_iter().enumerate() {
             eprintln!("bench: export, round {} of {rounds}: {one:?}", round + 1);
             requests.store(one as u8, Ordering::Relaxed);
-            let pair = if (round + position) % 2 == 0 {
-                (files.load(WINDOW)?, sends.load(WINDOW)?)
+            let (one, other) = if (round + position) % 2 == 0 {
+                (window(&files)?, window(&sends)?)
             } else {
-                let sending = sends.load(WINDOW)?;
-                (files.load(WINDOW)?, sending)
+                let sending = window(&sends)?;
+                (window(&files)?, sending)
             };
-            answers[position].push(pair);
+            answers[position].push((one.0, other.0));
+            cpu[position].push((one.1, other.1));
         }
     }
     drop((files, sends));
@@ -84,11 +85,22 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
         WINDOW.as_secs()
     );
     println!("| target | files | files and Pyroscope | ratio of a round's |\n|---|---|---|---|");
-    for (one, answers) in ALL.iter().zip(&answers) {
-        println!("{}", row(&format!("{one:?}").to_lowercase(), answers)?);
+    for (what, rounds) in [("answers", &answers), ("ns of CPU an answer", &cpu)] {
+        for (one, rounds) in ALL.iter().zip(rounds) {
+            println!("{}", row(&format!("{one:?}, {what}").to_lowercase(), rounds)?);
+        }
     }
     std::fs::remove_dir_all(&folder)?;
     Ok(())
+}
+
+/// Answers in a window, and the CPU time of the whole process for one of them, the profiler's own
+/// in it: that is steadier where others are at work.
+fn window(service: &Service) -> Result<(u64, u64)> {
+    let before = service.cpu_ns()?;
+    let answers = service.load(WINDOW)?;
+    let used = service.cpu_ns()?.saturating_sub(before);
+    Ok((answers, used / answers.max(1)))
 }
 
 /// A target that behaves as it is told; gives its port. Its threads end with the process.
