@@ -1,13 +1,13 @@
 // Drives the page of `corprof view` as a person would, and prints what it shows, as JSON.
 //
-//   node view.mjs LINK FOLDER ENDPOINT FUNCTION WORD
+//   node view.mjs LINK FOLDER ENDPOINT FUNCTION WORD WORKER
 //
 // Pictures go to the folder. The endpoint is chosen, the function's callers and callees are looked
-// at, the word is searched for.
+// at, the word is searched for, and so are the lines of the worker, which has time of its own.
 import { join } from 'node:path';
 import { answered, newPage, withBrowser } from './browser.mjs';
 
-const [link, folder, endpoint, chosen, word] = process.argv.slice(2);
+const [link, folder, endpoint, chosen, word, worker] = process.argv.slice(2);
 
 const rowsOf = (page) => page.$$eval('#rows tr', (rows) => rows.map((row) => ({
   name: row.querySelector('button').textContent,
@@ -61,14 +61,21 @@ async function searched(page, seen) {
 }
 
 async function sandwich(page, seen) {
-  const button = page.locator('#rows').getByRole('button', { name: chosen, exact: true });
-  await answered(page, () => button.first().click());
+  await look(page, chosen);
   seen.sandwich = await page.evaluate(() => ['callers', 'callees'].map(
     (id) => window.corprof.trees.get(id).total[0]));
-  seen.lines = await page.$$eval('#lines li', (items) => items.map((item) => item.textContent));
   seen.beside = await page.locator('#flame').isVisible();
   await picture(page, 'sandwich');
   await page.click('#back');
+  await look(page, worker);
+  seen.lines = await page.$$eval('#lines li', (items) => items.map((item) => item.textContent));
+  await page.click('#back');
+}
+
+/** Chooses a function in the table. */
+async function look(page, name) {
+  const button = page.locator('#rows').getByRole('button', { name, exact: true });
+  await answered(page, () => button.first().click());
 }
 
 async function zoom(page, seen) {

@@ -123,13 +123,15 @@ export class Flame {
     });
   }
 
-  /** Where a node is drawn, from the canvas's corner; for tests. */
-  where(node: number): { x: number; y: number } | null {
-    for (const row of this.rows) {
-      const box = row.find((box) => box.node === node && !box.isRest);
-      if (box) return { x: box.x + box.width / 2, y: this.top(box.row) + ROW / 2 };
-    }
-    return null;
+  /** The middle of a function's widest box, in the page; for tests. */
+  whereIs(of: number): { x: number; y: number } | null {
+    const boxes = this.rows.flat().filter(
+      (box) => !box.isRest && this.tree?.functions[box.node] === of);
+    const [widest] = boxes.sort((a, b) => b.width - a.width);
+    if (!widest) return null;
+    const corner = this.place.getBoundingClientRect();
+    const y = corner.top + this.top(widest.row) + ROW / 2 - this.place.scrollTop;
+    return { x: corner.left + widest.x + widest.width / 2 + 1, y: y + 1 };
   }
 
   private toRoot(): void {

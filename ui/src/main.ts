@@ -181,16 +181,9 @@ class Page {
     }
   }
 
-  /** The middle of the box of a function's first node, in the page; for tests. */
+  /** The middle of a function's widest box, in the page; for tests. */
   whereIs(name: string): { x: number; y: number } | null {
-    const of = this.profile.header.functions.names.indexOf(name);
-    for (const node of this.adder.nodesOf(this.tree, of)) {
-      const place = this.graph.where(node);
-      const corner = element('flame').getBoundingClientRect();
-      const scrolled = element('flame').scrollTop;
-      if (place) return { x: corner.left + place.x + 1, y: corner.top + place.y + 1 - scrolled };
-    }
-    return null;
+    return this.graph.whereIs(this.profile.header.functions.names.indexOf(name));
   }
 }
 

@@ -527,15 +527,7 @@ class Viewer {
 
   /** Where things are in the page; for tests. */
   whereIs(name: string): { x: number; y: number } | null {
-    const { tree } = this.answer;
-    const of = this.header.functions.names.indexOf(name);
-    for (let node = 1; node < tree.length; node++) {
-      const place = tree.functions[node] === of ? this.graph.where(node) : null;
-      const corner = element('flame').getBoundingClientRect();
-      const scrolled = element('flame').scrollTop;
-      if (place) return { x: corner.left + place.x + 1, y: corner.top + place.y + 1 - scrolled };
-    }
-    return null;
+    return this.graph.whereIs(this.header.functions.names.indexOf(name));
   }
 }
 

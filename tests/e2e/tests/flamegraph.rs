@@ -25,6 +25,9 @@ const PIECE: &str = "Corprof.TestApps.Book.Piece(";
 const WORD: &str = "corprof.testapps.book";
 /// Milliseconds that an answer of a large page may take.
 const ANSWER_MS: f64 = 100.0;
+/// And how long where other programs are at work, or the machine is slower; the long form allows no
+/// more than the other.
+const ANSWER_MS_HERE: f64 = 500.0;
 
 /// Nanoseconds of functions: their own and all, by name. Equal names of several modules in order.
 type Rows = BTreeMap<String, Vec<(u64, u64)>>;
@@ -193,6 +196,7 @@ fn a_viewer_of_many_samples_stays_usable() -> Result<()> {
 /// the fastest of several counts.
 fn at_once(seen: &Value) -> Result<()> {
     ensure!(seen["complaints"] == serde_json::json!([]), "{}", seen["complaints"]);
+    let limit_ms = if Form::asked()?.is_long() { ANSWER_MS } else { ANSWER_MS_HERE };
     let mut slow = Vec::new();
     for (action, times) in seen["times"].as_object().context("no times")? {
         let mut times: Vec<f64> =
@@ -200,7 +204,7 @@ fn at_once(seen: &Value) -> Result<()> {
         times.sort_by(f64::total_cmp);
         let (best, middle) = (times.first().context("no time")?, times[times.len() / 2]);
         println!("{action}: {best:.0} ms at best, {middle:.0} ms mostly");
-        if *best > ANSWER_MS {
+        if *best > limit_ms {
             slow.push(format!("{action} takes {best:.0} ms"));
         }
     }

@@ -9,7 +9,7 @@ use e2e::{Checks, Run, built};
 use rig::Browser;
 use serde_json::Value;
 
-use crate::{PIECE, WORD, answer, pictures, rows, same, script, top};
+use crate::{WORD, answer, pictures, rows, same, script, top};
 
 /// `corprof view` at work; ended when dropped.
 pub struct Viewer {
@@ -44,6 +44,9 @@ impl Drop for Viewer {
     }
 }
 
+/// A function that computes.
+const WORKER: &str = "Corprof.TestApps.Work.Multiply(int)";
+
 /// Drives it, and holds what it shows against `corprof top`.
 pub fn check(
     checks: &mut Checks<'_>,
@@ -54,7 +57,7 @@ pub fn check(
     let viewer = Viewer::start(&run.folder)?;
     let script = script("view.mjs");
     let mut command = browser.script(&script);
-    command.arg(&viewer.link).arg(pictures("view")?).args([endpoint, piece, WORD]);
+    command.arg(&viewer.link).arg(pictures("view")?).args([endpoint, piece, WORD, WORKER]);
     let seen = answer(command)?;
     checks.that(seen["complaints"] == serde_json::json!([]), &seen["complaints"]);
     let url = seen["url"].as_str().unwrap_or_default();
@@ -70,7 +73,7 @@ pub fn check(
     checks.that(both[0] > 0.0 && both[0] == both[1], format!("callers and callees {both:?}"));
     checks.that(seen["beside"] == true, "the graph is not beside the callers");
     let lines = seen["lines"].as_array().map_or(0, Vec::len);
-    checks.that(lines > 0, format!("no source line of {PIECE}"));
+    checks.that(lines > 0, format!("no source line of {WORKER}"));
     let text = |name: &str| seen[name].as_str().unwrap_or_default().to_owned();
     checks.that(text("zoomed").trim().ends_with(piece), text("zoomed"));
     checks.that(text("reset").trim() == "all", text("reset"));
