@@ -4,17 +4,14 @@
 //! time the other way round: what the machine or the runtime does to both cancels out.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use rig::{Net9, Rig};
 
+use crate::cost::service::Service;
 use crate::product::Product;
 
 /// How often the one is attached and left before it is measured.
@@ -24,13 +21,14 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// For how long it is first: the runtime compiles what is often called once more.
 const WARM_UP: Duration = Duration::from_secs(10);
 const CLIENTS: usize = 4;
+const PATHS: [&str; 1] = ["/cpu/10"];
 
 /// Measures in so many rounds, and prints a table.
 pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result<()> {
-    let never = Service::start(rig)?;
-    let left = Service::start(rig)?;
+    let never = Service::start(rig.app("web")?.command(Net9)?)?;
+    let left = Service::start(rig.app("web")?.command(Net9)?)?;
     for service in [&never, &left] {
-        service.load(WARM_UP)?;
+        service.load(WARM_UP, CLIENTS, &PATHS)?;
     }
     // What two processes of the same program differ by anyhow.
     let before = turns(rounds, &never, &left)?;
@@ -38,11 +36,11 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
     eprintln!("bench: attach, {CYCLES} times attached and left");
     for _ in 0..CYCLES {
         let words = ["--for", "100ms", "--json=-"];
-        let status = left.attach(product, &folder, &words).status().context("corprof attach")?;
+        let status = attach(&left, product, &folder, &words).status().context("corprof attach")?;
         ensure!(status.success(), "corprof attach failed ({status})");
     }
     let after = turns(rounds, &never, &left)?;
-    let mut attached = left.attach(product, &folder, &["--upload-period", "60s"]);
+    let mut attached = attach(&left, product, &folder, &["--upload-period", "60s"]);
     let mut attached = attached.spawn().context("cannot start corprof attach")?;
     let during = turns(rounds, &never, &left);
     // It may have ended; the service is killed next.
@@ -65,10 +63,10 @@ fn turns(rounds: usize, never: &Service, other: &Service) -> Result<Vec<(u64, u6
     for round in 0..rounds {
         eprintln!("bench: attach, round {} of {rounds}", round + 1);
         let pair = if round % 2 == 0 {
-            (never.load(WINDOW)?, other.load(WINDOW)?)
+            (never.load(WINDOW, CLIENTS, &PATHS)?, other.load(WINDOW, CLIENTS, &PATHS)?)
         } else {
-            let others = other.load(WINDOW)?;
-            (never.load(WINDOW)?, others)
+            let others = other.load(WINDOW, CLIENTS, &PATHS)?;
+            (never.load(WINDOW, CLIENTS, &PATHS)?, others)
         };
         answers.push(pair);
     }
@@ -91,105 +89,18 @@ fn row(what: &str, rounds: &[(u64, u64)]) -> Result<String> {
     Ok(text)
 }
 
-/// A service that waits for requests.
-struct Service {
-    child: Child,
-    port: u16,
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It may have ended; there is nobody to tell.
-        let _ended = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
-
-impl Service {
-    fn start(rig: &Rig) -> Result<Self> {
-        let mut command = rig.app("web")?.command(Net9)?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        let output = child.stdout.take().context("no output")?;
-        let mut service = Self { child, port: 0 };
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let port = line.trim_end().strip_prefix("LISTENING ").context("it does not listen")?;
-        service.port = port.parse()?;
-        Ok(service)
-    }
-
-    fn attach(&self, product: &Product, folder: &Path, options: &[&str]) -> Command {
-        let mut command = Command::new(&product.corprof);
-        command.args(["attach", &self.child.id().to_string()]).args(options);
-        command.arg("--out").arg(folder).arg("--agent").arg(&product.agent);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    }
-
-    /// Answers in that time, to clients that each ask for the next as soon as they have one.
-    fn load(&self, time: Duration) -> Result<u64> {
-        let (answers, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        thread::scope(|scope| {
-            let client = || self.client(&answers, &over);
-            let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
-            let began = Instant::now();
-            while began.elapsed() < time {
-                thread::sleep(time.saturating_sub(began.elapsed()));
-            }
-            let counted = answers.load(Ordering::Relaxed);
-            over.store(true, Ordering::Relaxed);
-            for client in clients {
-                client.join().map_err(|_| anyhow!("a client panicked"))??;
-            }
-            Ok(counted)
-        })
-    }
-
-    /// One connection, kept. The answers have known lengths, all of them less than a buffer.
-    fn client(&self, answers: &AtomicU64, over: &AtomicBool) -> Result<()> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_nodelay(true)?;
-        let mut bytes = [0; 4096];
-        while !over.load(Ordering::Relaxed) {
-            stream.write_all(b"GET /cpu/10 HTTP/1.1\r\nHost: a\r\n\r\n")?;
-            let mut text = Vec::new();
-            // Its body is one chunk or has a length; either way it ends with what tells the end.
-            while !is_whole(&text) {
-                let count = stream.read(&mut bytes)?;
-                ensure!(count > 0, "the service has hung up");
-                text.extend_from_slice(&bytes[..count]);
-            }
-            ensure!(text.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&text));
-            answers.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-}
-
-/// Whether an answer is there to its end.
-fn is_whole(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-    match length.and_then(|length| length.parse::<usize>().ok()) {
-        Some(length) => body.len() >= length,
-        None => body.ends_with("0\r\n\r\n"),
-    }
+/// `corprof attach` to the service's process.
+fn attach(service: &Service, product: &Product, folder: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(&product.corprof);
+    command.args(["attach", &service.pid().to_string()]).args(options);
+    command.arg("--out").arg(folder).arg("--agent").arg(&product.agent);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_is_whole_when_it_is() {
-        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
-        let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n123";
-        for answer in [&chunked[..], &sized[..]] {
-            assert!(is_whole(answer));
-            assert!((0..answer.len()).all(|length| !is_whole(&answer[..length])));
-        }
-    }
 
     #[test]
     fn a_row_has_medians_and_the_median_of_the_ratios() {

@@ -5,6 +5,7 @@ mod attach_cost;
 mod bench;
 mod build;
 mod closure;
+mod cost;
 mod demo;
 mod handler_cost;
 mod interleave;
@@ -26,9 +27,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach]...
-           what the profiler costs, as ratios of runs that alternate; idle, of so many threads; and
-           after it has left
+  bench [--quick] [--write] [peers|curves|latency|spans|web|handler|threads|attach]... [OPTION]...
+           what the profiler costs, beside other profilers; by threads, depth and rate; idle; and
+           after it has left (bench --help tells of the options)
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release

@@ -39,6 +39,19 @@ impl Product {
         command.env("CORPROF_AGENT", &self.agent).current_dir(workspace::root());
         command
     }
+
+    /// A program's command with the variables of the agent, as a service has them: the process is
+    /// the program itself. Profiles go to that folder.
+    #[must_use]
+    pub fn with_agent(&self, program: &Command, folder: &Path) -> Command {
+        const SCRIPT: &str = r#"eval "$("$0" env --out "$1")"; shift; exec "$@""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT]).arg(&self.corprof).arg(folder);
+        command.arg(program.get_program()).args(program.get_args());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("CORPROF_AGENT", &self.agent);
+        command
+    }
 }
 
 /// Builds all into cargo's target folder; cargo and the rig show their own progress.

@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::unavailable::Unavailable;
 
 /// The names of the test programs.
-pub const APPS: [&str; 24] = [
+pub const APPS: [&str; 25] = [
     "plain",
     "split",
     "busy",
@@ -42,6 +42,7 @@ pub const APPS: [&str; 24] = [
     "gc",
     "lines",
     "lines-embedded",
+    "cost",
 ];
 
 /// The programs that need ASP.NET Core.
