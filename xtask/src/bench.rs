@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cost::{self, Wanted};
 use crate::product::{self, Product};
-use crate::{attach_cost, handler_cost, thread_cost, workspace};
+use crate::{attach_cost, handler_cost, micro_cost, thread_cost, workspace};
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--write] [NAME]... [OPTION]...
@@ -25,15 +25,19 @@ names, all if none is given:
                [--workload NAME]... [--setting NAME]... [--series N] [--rounds N]
   curves     by idle threads, depth of stacks and rate [--curve threads|depth|rate]...
   latency    answers of a web service at a constant load [--rounds N]
+  start      what a program pays that ends at once [--rounds N]
   spans web  what a request costs [--rounds N]
-  handler    instructions of a walk
+  micro      the parts that work for each sample, alone [--check]
+  handler    instructions of a walk, by depth
   threads    many threads that wait [--threads N]... [--seconds N]
   attach     a service that the profiler has left [--rounds N]
 
+--check      fail if a count is not what it was
 --quick      only enough to see that it works
---write      have docs/performance hold the numbers and plots of peers, curves and latency";
+--write      have docs/performance hold the numbers and plots of the first four";
 const ROUNDS: usize = 5;
-/// The benchmark that needs no program; see `handler_cost`.
+/// Benchmarks that need no .NET; see `micro_cost` and `handler_cost`.
+const MICRO: &str = "micro";
 const HANDLER: &str = "handler";
 /// The one of idle threads; see `thread_cost`.
 const THREADS: &str = "threads";
@@ -146,21 +150,25 @@ struct Asked {
     threads: Vec<usize>,
     seconds: u64,
     wanted: Wanted,
+    check: bool,
 }
 
 /// The names of all benchmarks: what is asked for most comes first.
 fn all() -> impl Iterator<Item = &'static str> {
     let benches = BENCHES.iter().map(|bench| bench.name);
-    cost::NAMES.into_iter().chain(benches).chain([HANDLER, THREADS, ATTACH])
+    cost::NAMES.into_iter().chain(benches).chain([MICRO, HANDLER, THREADS, ATTACH])
 }
 
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
     let asked = Asked::parse(arguments)?;
+    if asked.has(MICRO) {
+        micro_cost::run(&workspace::metadata()?.target_directory, asked.check)?;
+    }
     if asked.has(HANDLER) {
         handler_cost::run(&workspace::metadata()?.target_directory)?;
     }
-    if asked.names == [HANDLER] {
+    if asked.names.iter().all(|name| [MICRO, HANDLER].contains(name)) {
         return Ok(());
     }
     let rig = Rig::set_up()?;
@@ -185,7 +193,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 impl Asked {
     fn parse(arguments: &[String]) -> Result<Self> {
         let (mut names, mut threads) = (Vec::new(), Vec::new());
-        let (mut seconds, mut wanted) = (None, Wanted::default());
+        let (mut seconds, mut wanted, mut check) = (None, Wanted::default(), false);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if let Some(name) = all().find(|name| name == argument) {
@@ -201,6 +209,7 @@ impl Asked {
             match argument.as_str() {
                 "--quick" => wanted.quick = true,
                 "--write" => wanted.write = true,
+                "--check" => check = true,
                 "--help" => bail!("{USAGE}"),
                 "--rounds" => wanted.rounds = Some(number(rest.next())?),
                 "--series" => wanted.series = Some(number(rest.next())?),
@@ -216,7 +225,7 @@ impl Asked {
             threads = if wanted.quick { vec![100] } else { thread_cost::THREADS.to_vec() };
         }
         let otherwise = if wanted.quick { 5 } else { thread_cost::SECONDS };
-        Ok(Self { names, threads, seconds: seconds.unwrap_or(otherwise), wanted })
+        Ok(Self { names, threads, seconds: seconds.unwrap_or(otherwise), wanted, check })
     }
 
     fn rounds(&self) -> usize {

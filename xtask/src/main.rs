@@ -4,6 +4,7 @@
 mod attach_cost;
 mod bench;
 mod build;
+mod callgrind;
 mod closure;
 mod cost;
 mod demo;
@@ -11,6 +12,7 @@ mod handler_cost;
 mod interleave;
 mod long;
 mod managed;
+mod micro_cost;
 mod product;
 mod servers;
 mod setup;
@@ -27,9 +29,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--quick] [--write] [peers|curves|latency|spans|web|handler|threads|attach]... [OPTION]...
-           what the profiler costs, beside other profilers; by threads, depth and rate; idle; and
-           after it has left (bench --help tells of the options)
+  bench [--quick] [--write] [NAME]... [OPTION]...
+           what the profiler costs: beside other profilers; by threads, depth and rate; idle; after
+           it has left; and each part alone (bench --help tells names and options)
   chaos [--minutes N] [--net VERSION]
            a program that does everything at once under the profiler, for minutes
   build    build all that users get into target/release

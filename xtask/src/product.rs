@@ -44,9 +44,18 @@ impl Product {
     /// the program itself. Profiles go to that folder.
     #[must_use]
     pub fn with_agent(&self, program: &Command, folder: &Path) -> Command {
-        const SCRIPT: &str = r#"eval "$("$0" env --out "$1")"; shift; exec "$@""#;
+        self.after(r#"eval "$("$0" env --out "$1")"; shift; exec "$@""#, program, folder)
+    }
+
+    /// The same without the agent, after just as much work for the shell.
+    #[must_use]
+    pub fn without_agent(&self, program: &Command, folder: &Path) -> Command {
+        self.after(r#"(eval "$("$0" env --out "$1")"); shift; exec "$@""#, program, folder)
+    }
+
+    fn after(&self, script: &str, program: &Command, folder: &Path) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT]).arg(&self.corprof).arg(folder);
+        command.args(["-c", script]).arg(&self.corprof).arg(folder);
         command.arg(program.get_program()).args(program.get_args());
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env("CORPROF_AGENT", &self.agent);

@@ -1,5 +1,5 @@
-//! What the profiler costs beside its peers: `cargo xtask bench peers`, `curves` and `latency`, and
-//! the tables and plots of what they came to.
+//! What the profiler costs beside its peers: `cargo xtask bench peers`, `curves`, `latency`
+//! and `start`, and the tables and plots of what they came to.
 
 mod curves;
 mod event_pipe;
@@ -12,6 +12,7 @@ mod report;
 mod results;
 pub mod service;
 mod setting;
+mod start;
 mod statistics;
 mod subject;
 mod workload;
@@ -31,7 +32,7 @@ use crate::product::Product;
 use crate::workspace;
 
 /// The benchmarks of this module.
-pub const NAMES: [&str; 3] = ["peers", "curves", "latency"];
+pub const NAMES: [&str; 4] = ["peers", "curves", "latency", "start"];
 /// Where the numbers and plots are that documents show.
 const DOCUMENTS: &str = "docs/performance";
 const FILE: &str = "costs.json";
@@ -121,6 +122,11 @@ pub fn run(
         let rounds = wanted.rounds.unwrap_or(if wanted.quick { 1 } else { 20 });
         let value = latency::measure(rounds, place)?;
         results.put(&["latency"], value)?;
+    }
+    if names.contains(&"start") {
+        let rounds = wanted.rounds.unwrap_or(if wanted.quick { 1 } else { 15 });
+        let value = start::measure(rounds, place)?;
+        results.put(&["start"], value)?;
     }
     print!("{}", report::tables(&results));
     let plots = if wanted.write { workspace::root().join(DOCUMENTS) } else { folder };

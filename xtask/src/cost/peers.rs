@@ -133,7 +133,7 @@ fn start(workload: &Workload, plan: &Plan, place: Place<'_>) -> Result<Vec<Arm>>
             command.envs(plan.variables());
         }
         let subject = Subject::start(workload, command, &counters)?;
-        let Some(switch) = Switch::of(*setting, subject.pid(), plan.sampling, &folder)? else {
+        let Some(switch) = Switch::of(*setting, plan.sampling, &folder) else {
             eprintln!("bench: no {} here: it is left out", setting.name());
             continue;
         };

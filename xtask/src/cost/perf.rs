@@ -1,4 +1,4 @@
-//! `perf record -g` of a process, switched on and off through its control pipe.
+//! `perf record -g` of a process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -41,9 +41,16 @@ impl Drop for Perf {
 }
 
 impl Perf {
-    /// Starts it, switched off, at so many samples a second of CPU time; `None` if this machine has
-    /// no `perf`. Its files go to a folder.
-    pub fn start(pid: u32, rate: u32, folder: &Path) -> Result<Option<Self>> {
+    /// Whether this machine has `perf`.
+    pub fn is_there() -> bool {
+        let mut command = Command::new("perf");
+        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// Starts it at so many samples a second of CPU time; when this returns, it takes them. Its
+    /// files go to a folder.
+    pub fn start(pid: u32, rate: u32, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let pipes = ["control", "answers"].map(|name| folder.join(name));
         for pipe in &pipes {
@@ -54,27 +61,19 @@ impl Perf {
         let [control, answers] = pipes;
         let mut command = Command::new("perf");
         // cpu-clock is there on virtual machines, too, which have no counters.
-        command.args(["record", "-q", "-g", "-e", "cpu-clock", "-D", "-1"]);
+        command.args(["record", "-q", "-g", "-B", "-e", "cpu-clock", "-D", "-1"]);
         command.args(["-F", &rate.to_string(), "-p", &pid.to_string(), "-o"]);
         command.arg(folder.join("perf.data"));
         command.arg(format!("--control=fifo:{},{}", control.display(), answers.display()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = match command.spawn() {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.context("perf")?,
-        };
+        let child = command.spawn().context("perf")?;
         // Opened for both, so that nobody waits for the other side to open it.
         let mut open = OpenOptions::new();
         open.read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits());
         let (control, answers) = (open.open(control)?, open.open(answers)?);
         let mut perf = Self { child, control, answers };
-        perf.say("ping")?;
-        Ok(Some(perf))
-    }
-
-    /// Has it take samples, or not.
-    pub fn switch(&mut self, on: bool) -> Result<()> {
-        self.say(if on { "enable" } else { "disable" })
+        perf.say("enable")?;
+        Ok(perf)
     }
 
     /// CPU nanoseconds that it has used so far, for itself.

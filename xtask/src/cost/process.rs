@@ -52,14 +52,6 @@ fn first_number(stat: &str) -> Result<u64> {
     word.context("the kernel doesn't count threads' CPU time")
 }
 
-/// Resident memory of a process, in KiB.
-pub fn resident_kib(pid: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    Ok(number.context("no resident memory")?.parse()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +65,6 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(cpu_ns(pid).unwrap() > before);
-        assert!(resident_kib(pid).unwrap() > 100);
         assert_eq!(OwnThreads::of(pid).unwrap().cpu_ns().unwrap(), 0);
         assert_eq!(first_number("12 34 5\n").unwrap(), 12);
         assert!(first_number("").is_err());

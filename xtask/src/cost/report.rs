@@ -17,6 +17,7 @@ pub fn tables(results: &Results) -> String {
     table(results, &mut text, "rate", "Operations a second, change in percent", &extra);
     own(results, &mut text);
     latency(results, &mut text);
+    start(results, &mut text);
     text
 }
 
@@ -106,6 +107,28 @@ fn latency(results: &Results, text: &mut String) {
             at("low"),
             at("high")
         );
+    }
+}
+
+fn start(results: &Results, text: &mut String) {
+    let start = results.get(&["start"]);
+    if start.is_null() {
+        return;
+    }
+    let title = "A program that does nothing, from its start to its end";
+    head(text, title, &["CPU time", "more than without", "the runtime waits for the agent"]);
+    for setting in [Setting::Bare, Setting::Timer, Setting::Spans] {
+        let of = &start[setting.name()];
+        let at = |key: &str| of[key].as_f64();
+        let median = at("cpu_ms").unwrap_or(f64::NAN);
+        let _always = write!(text, "| {} | {median:.1} ms |", setting.text());
+        match (at("extra_ms"), at("low"), at("high")) {
+            (Some(extra), Some(low), Some(high)) => {
+                let _always = write!(text, " {extra:.1} ms ({low:.1} to {high:.1}) |");
+            }
+            _ => text.push_str(" |"),
+        }
+        let _always = writeln!(text, " {} |", of["ready"].as_str().unwrap_or_default());
     }
 }
 

@@ -1,6 +1,6 @@
 //! With which profiler a program runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -105,29 +105,38 @@ pub enum Switch {
     None,
     /// A session of EventPipe while it is on.
     EventPipe(Option<event_pipe::Session>),
-    /// `perf`, which waits while it is off.
-    Perf(Perf),
+    /// `perf` while it is on. It is attached for each window: some versions of it ask the kernel
+    /// without a pause once a thread of the process has ended.
+    Perf {
+        /// Samples a second.
+        rate: u32,
+        /// For its files.
+        folder: PathBuf,
+        /// It, while it is on.
+        at_work: Option<Perf>,
+    },
 }
 
 impl Switch {
-    /// The switch of a setting for a process; `None` if it can't be had here. `perf` takes so many
+    /// The switch of a setting; `None` if it can't be had here. `perf` takes so many
     /// samples a second.
-    pub fn of(setting: Setting, pid: u32, rate: u32, folder: &Path) -> Result<Option<Self>> {
-        Ok(Some(match setting {
+    pub fn of(setting: Setting, rate: u32, folder: &Path) -> Option<Self> {
+        Some(match setting {
             Setting::EventPipe => Self::EventPipe(None),
-            Setting::Perf => match Perf::start(pid, rate, folder)? {
-                Some(perf) => Self::Perf(perf),
-                None => return Ok(None),
-            },
+            Setting::Perf if !Perf::is_there() => return None,
+            Setting::Perf => Self::Perf { rate, folder: folder.to_owned(), at_work: None },
             _ => Self::None,
-        }))
+        })
     }
 
     /// Switches on or off.
     pub fn set(&mut self, pid: u32, on: bool) -> Result<()> {
         match self {
             Self::None => {}
-            Self::Perf(perf) => perf.switch(on)?,
+            Self::Perf { rate, folder, at_work } if on => {
+                *at_work = Some(Perf::start(pid, *rate, folder)?);
+            }
+            Self::Perf { at_work, .. } => *at_work = None,
             Self::EventPipe(session) if on => *session = Some(event_pipe::Session::start(pid)?),
             Self::EventPipe(session) => {
                 if let Some(session) = session.take() {
@@ -141,7 +150,7 @@ impl Switch {
     /// CPU nanoseconds that the profiler has used so far in another process.
     pub fn cpu_ns(&self) -> Result<u64> {
         match self {
-            Self::Perf(perf) => perf.cpu_ns(),
+            Self::Perf { at_work: Some(perf), .. } => perf.cpu_ns(),
             _ => Ok(0),
         }
     }
