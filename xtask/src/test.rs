@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rig::Rig;
 
 use crate::product::{self, cargo};
-use crate::{closure, micro_cost, setup, ui, workspace};
+use crate::{closure, setup, ui, workspace};
 
 /// What the tests came to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ struct Taken {
 /// A step: what it is called and what it does.
 type Step = (&'static str, fn(&mut Counts) -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 7] = [
     ("set up runtimes, compilers and test programs", set_up),
     ("cargo fmt --check", |_| cargo(&["fmt", "--all", "--check"])),
     ("cargo clippy", |_| {
@@ -42,9 +42,6 @@ const STEPS: [Step; 8] = [
         Ok(())
     }),
     ("signal-closure of the built agent", |_| closure::run(&[])),
-    ("what a sample costs, in instructions", |_| {
-        micro_cost::run(&workspace::metadata()?.target_directory, true)
-    }),
     ("cargo test", tests),
 ];
 
