@@ -9,17 +9,36 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
+use crate::cost::{self, Wanted};
 use crate::product::{self, Product};
-use crate::{attach_cost, export_cost, handler_cost, thread_cost, workspace};
+use crate::{attach_cost, export_cost, handler_cost, micro_cost, thread_cost, workspace};
 
-const USAGE: &str = "usage: cargo xtask bench [--rounds N] [--threads N]... [--seconds N] \
-                     [spans|web|handler|threads|attach|export]...";
+const USAGE: &str = "\
+usage: cargo xtask bench [--quick] [--write] [NAME]... [OPTION]...
+
+names, all if none is given:
+  peers      programs with the agent, EventPipe, perf, and nothing
+               [--workload NAME]... [--setting NAME]... [--series N] [--rounds N]
+  curves     by idle threads, depth of stacks and rate [--curve threads|depth|rate]...
+  latency    answers of a web service at a constant load [--rounds N]
+  start      what a program pays that ends at once [--rounds N]
+  spans web  what a request costs [--rounds N]
+  micro      the parts that work for each sample, alone [--check]
+  handler    instructions of a walk, by depth
+  threads    many threads that wait [--threads N]... [--seconds N]
+  attach     a service that the profiler has left [--rounds N]
+  export     a service that sends its profiles [--rounds N]
+
+--check      fail if a count is not what it was
+--quick      only enough to see that it works
+--write      have docs/performance hold the numbers and plots of the first four";
 const ROUNDS: usize = 5;
-/// The benchmark that needs no program; see `handler_cost`.
+/// Benchmarks that need no .NET; see `micro_cost` and `handler_cost`.
+const MICRO: &str = "micro";
 const HANDLER: &str = "handler";
 /// The one of idle threads; see `thread_cost`.
 const THREADS: &str = "threads";
@@ -27,8 +46,6 @@ const THREADS: &str = "threads";
 const ATTACH: &str = "attach";
 /// The one of a service that sends its profiles; see `export_cost`.
 const EXPORT: &str = "export";
-/// All that are no [`Bench`].
-const OTHERS: [&str; 4] = [HANDLER, THREADS, ATTACH, EXPORT];
 /// Longer than any of the programs runs, however busy the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -133,36 +150,48 @@ const BENCHES: [Bench; 2] = [
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     names: Vec<&'static str>,
-    rounds: usize,
     threads: Vec<usize>,
     seconds: u64,
+    wanted: Wanted,
+    check: bool,
+}
+
+/// The names of all benchmarks: what is asked for most comes first.
+fn all() -> impl Iterator<Item = &'static str> {
+    let benches = BENCHES.iter().map(|bench| bench.name);
+    cost::NAMES.into_iter().chain(benches).chain([MICRO, HANDLER, THREADS, ATTACH, EXPORT])
 }
 
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
     let asked = Asked::parse(arguments)?;
+    if asked.has(MICRO) {
+        micro_cost::run(&workspace::metadata()?.target_directory, asked.check)?;
+    }
     if asked.has(HANDLER) {
         handler_cost::run(&workspace::metadata()?.target_directory)?;
     }
-    if asked.names == [HANDLER] {
+    if asked.names.iter().all(|name| [MICRO, HANDLER].contains(name)) {
         return Ok(());
     }
     let rig = Rig::set_up()?;
     // The rig stands in cargo's target folder, wherever that is.
     let target = rig.root().parent().context("the rig stands nowhere")?;
     let product = product::build(target)?;
+    cost::run(&asked.names, &asked.wanted, &rig, &product, target)?;
+    let rounds = asked.rounds();
     for bench in BENCHES.iter().filter(|bench| asked.has(bench.name)) {
-        let runs = measure(bench, asked.rounds, &rig, &product, target)?;
+        let runs = measure(bench, rounds, &rig, &product, target)?;
         print!("{}", table(bench, &runs)?);
     }
     if asked.has(THREADS) {
         thread_cost::run(&asked.threads, asked.seconds, &rig, &product, target)?;
     }
     if asked.has(ATTACH) {
-        attach_cost::run(asked.rounds, &rig, &product, target)?;
+        attach_cost::run(rounds, &rig, &product, target)?;
     }
     if asked.has(EXPORT) {
-        export_cost::run(asked.rounds, &rig, &product, target)?;
+        export_cost::run(rounds, &rig, &product, target)?;
     }
     Ok(())
 }
@@ -170,36 +199,54 @@ pub fn run(arguments: &[String]) -> Result<()> {
 impl Asked {
     fn parse(arguments: &[String]) -> Result<Self> {
         let (mut names, mut threads) = (Vec::new(), Vec::new());
-        let (mut rounds, mut seconds) = (ROUNDS, thread_cost::SECONDS);
-        let all = || BENCHES.iter().map(|bench| bench.name).chain(OTHERS);
+        let (mut seconds, mut wanted, mut check) = (None, Wanted::default(), false);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if let Some(name) = all().find(|name| name == argument) {
                 names.push(name);
                 continue;
             }
-            let is_option = ["--rounds", "--threads", "--seconds"].contains(&argument.as_str());
-            ensure!(is_option, "{argument} is no benchmark and no option; {USAGE}");
-            let number: usize = rest.next().context(USAGE)?.parse().context(USAGE)?;
-            ensure!(number > 0, "{USAGE}");
+            if let Some(words) = Wanted::words(argument) {
+                let word = rest.next().context(USAGE)?;
+                ensure!(words.contains(&word.as_str()), "{argument} is one of {words:?}");
+                wanted.add(argument, word);
+                continue;
+            }
             match argument.as_str() {
-                "--rounds" => rounds = number,
-                "--threads" => threads.push(number),
-                _ => seconds = number as u64,
+                "--quick" => wanted.quick = true,
+                "--write" => wanted.write = true,
+                "--check" => check = true,
+                "--help" => bail!("{USAGE}"),
+                "--rounds" => wanted.rounds = Some(number(rest.next())?),
+                "--series" => wanted.series = Some(number(rest.next())?),
+                "--threads" => threads.push(number(rest.next())?),
+                "--seconds" => seconds = Some(number(rest.next())? as u64),
+                _ => bail!("{argument} is no benchmark and no option\n{USAGE}"),
             }
         }
         if names.is_empty() {
             names = all().collect();
         }
         if threads.is_empty() {
-            threads = thread_cost::THREADS.to_vec();
+            threads = if wanted.quick { vec![100] } else { thread_cost::THREADS.to_vec() };
         }
-        Ok(Self { names, rounds, threads, seconds })
+        let otherwise = if wanted.quick { 5 } else { thread_cost::SECONDS };
+        Ok(Self { names, threads, seconds: seconds.unwrap_or(otherwise), wanted, check })
+    }
+
+    fn rounds(&self) -> usize {
+        self.wanted.rounds.unwrap_or(if self.wanted.quick { 1 } else { ROUNDS })
     }
 
     fn has(&self, name: &str) -> bool {
         self.names.contains(&name)
     }
+}
+
+fn number(word: Option<&String>) -> Result<usize> {
+    let number: usize = word.context(USAGE)?.parse().context(USAGE)?;
+    ensure!(number > 0, "{USAGE}");
+    Ok(number)
 }
 
 /// What each setting's runs told, in the order of the bench's settings.
@@ -294,11 +341,15 @@ mod tests {
         let parsed = |words: &[&str]| {
             Asked::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
-        let all = parsed(&[]).unwrap();
-        assert_eq!(all.names, ["spans", "web", "handler", "threads", "attach", "export"]);
-        assert_eq!((all.rounds, all.threads), (ROUNDS, thread_cost::THREADS.to_vec()));
+        let every = parsed(&[]).unwrap();
+        assert_eq!(every.names, all().collect::<Vec<_>>());
+        assert_eq!((every.rounds(), every.threads), (ROUNDS, thread_cost::THREADS.to_vec()));
         let some = parsed(&["web", "--rounds", "3", "--threads", "5", "--threads", "7"]).unwrap();
-        assert_eq!((some.names, some.rounds, some.threads), (vec!["web"], 3, vec![5, 7]));
+        assert_eq!((some.rounds(), some.names, some.threads), (3, vec!["web"], vec![5, 7]));
+        let peers =
+            parsed(&["peers", "--setting", "perf", "--workload", "cpu", "--quick"]).unwrap();
+        assert_eq!((peers.wanted.settings, peers.wanted.quick), (vec!["perf".to_owned()], true));
+        assert!(parsed(&["--setting", "web"]).is_err());
         for wrong in [&["wbe"][..], &["--rounds"], &["--rounds", "0"], &["--rounds", "x"]] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }

@@ -12,10 +12,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rig::Rig;
+use rig::{Net9, Rig};
 
+use crate::attach_cost::{CLIENTS, PATHS, row};
+use crate::cost::process;
+use crate::cost::service::Service;
 use crate::product::Product;
-use crate::service::{Service, row};
 
 /// How long a process is under load at a time: two periods.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -55,12 +57,14 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
             ("CORPROF_EXPORT", export.to_owned()),
             ("CORPROF_PYROSCOPE_URL", format!("http://127.0.0.1:{port}")),
         ];
-        Service::start(rig, &variables)
+        let mut command = rig.app("web")?.command(Net9)?;
+        command.envs(variables);
+        Service::start(command)
     };
     let files = start("files", "file")?;
     let sends = start("sends", "file,pyroscope")?;
     for service in [&files, &sends] {
-        service.load(WARM_UP)?;
+        service.load(WARM_UP, CLIENTS, &PATHS)?;
     }
     let (mut answers, mut cpu) = (vec![Vec::new(); ALL.len()], vec![Vec::new(); ALL.len()]);
     for round in 0..rounds {
@@ -97,9 +101,9 @@ pub fn run(rounds: usize, rig: &Rig, product: &Product, target: &Path) -> Result
 /// Answers in a window, and the CPU time of the whole process for one of them, the profiler's own
 /// in it: that is steadier where others are at work.
 fn window(service: &Service) -> Result<(u64, u64)> {
-    let before = service.cpu_ns()?;
-    let answers = service.load(WINDOW)?;
-    let used = service.cpu_ns()?.saturating_sub(before);
+    let before = process::cpu_ns(service.pid())?;
+    let answers = service.load(WINDOW, CLIENTS, &PATHS)?;
+    let used = process::cpu_ns(service.pid())?.saturating_sub(before);
     Ok((answers, used / answers.max(1)))
 }
 

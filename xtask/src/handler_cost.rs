@@ -3,12 +3,12 @@
 //! beside them are those of this machine at this moment.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::callgrind;
 use crate::product::cargo;
 
 const FRAMES: [u32; 5] = [10, 40, 100, 500, 1000];
@@ -68,44 +68,10 @@ impl Walk<'_> {
         String::from_utf8_lossy(&output.stdout).trim().parse().context("walk_cost")
     }
 
-    /// Instructions of one walk; `None`, loudly, if there is no valgrind.
+    /// Instructions of one walk; `None` if they can't be counted.
     fn instructions(&self, out: &Path) -> Result<Option<u64>> {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--toggle-collect=*measured*"]);
-        command.arg(format!("--callgrind-out-file={}", out.display())).arg(self.program);
-        command.args(self.arguments(COUNTED));
-        match command.output() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                eprintln!("SKIPPED: there is no valgrind to count instructions (apt-get install)");
-                Ok(None)
-            }
-            Err(error) => Err(error).context("valgrind"),
-            Ok(output) => {
-                let errors = String::from_utf8_lossy(&output.stderr);
-                ensure!(output.status.success(), "valgrind: {errors}");
-                let text = fs::read_to_string(out).with_context(|| format!("{}", out.display()))?;
-                let all = total(&text).with_context(|| format!("no total in {}", out.display()))?;
-                ensure!(all > 0, "callgrind counted nothing: is `measured` gone?");
-                Ok(Some(all / u64::from(COUNTED)))
-            }
-        }
-    }
-}
-
-/// The sum of a callgrind file.
-fn total(text: &str) -> Option<u64> {
-    let line = |name| text.lines().find_map(|line| line.strip_prefix(name));
-    line("totals: ").or(line("summary: "))?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::total;
-
-    #[test]
-    fn the_sum_of_a_file() {
-        assert_eq!(total("version: 1\nevents: Ir\nfn=x\n1 2\ntotals: 123\n"), Some(123));
-        assert_eq!(total("summary: 7\n"), Some(7));
-        assert_eq!(total("nothing"), None);
+        let words = self.arguments(COUNTED);
+        let all = callgrind::instructions(self.program, words, "*measured*", out)?;
+        Ok(all.map(|all| all / u64::from(COUNTED)))
     }
 }

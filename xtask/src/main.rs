@@ -4,16 +4,18 @@
 mod attach_cost;
 mod bench;
 mod build;
+mod callgrind;
 mod closure;
+mod cost;
 mod demo;
 mod export_cost;
 mod handler_cost;
 mod interleave;
 mod long;
 mod managed;
+mod micro_cost;
 mod product;
 mod servers;
-mod service;
 mod serving;
 mod setup;
 mod test;
@@ -30,9 +32,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  bench [--rounds N] [--threads N]... [--seconds N] [spans|web|handler|threads|attach|export]...
-           what the profiler costs, as ratios of runs that alternate; idle, of so many threads;
-           after it has left; and what sending does
+  bench [--quick] [--write] [NAME]... [OPTION]...
+           what the profiler costs: beside other profilers; by threads, depth and rate; idle; after
+           it has left; and each part alone (bench --help tells names and options)
   bench serve [--minutes N]
            twenty agents that push to `corprof serve` while it is asked
   chaos [--minutes N] [--net VERSION]

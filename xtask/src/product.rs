@@ -44,6 +44,28 @@ impl Product {
         command.env("CORPROF_AGENT", &self.agent).current_dir(workspace::root());
         command
     }
+
+    /// A program's command with the variables of the agent, as a service has them: the process is
+    /// the program itself. Profiles go to that folder.
+    #[must_use]
+    pub fn with_agent(&self, program: &Command, folder: &Path) -> Command {
+        self.after(r#"eval "$("$0" env --out "$1")"; shift; exec "$@""#, program, folder)
+    }
+
+    /// The same without the agent, after just as much work for the shell.
+    #[must_use]
+    pub fn without_agent(&self, program: &Command, folder: &Path) -> Command {
+        self.after(r#"(eval "$("$0" env --out "$1")"); shift; exec "$@""#, program, folder)
+    }
+
+    fn after(&self, script: &str, program: &Command, folder: &Path) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&self.corprof).arg(folder);
+        command.arg(program.get_program()).args(program.get_args());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("CORPROF_AGENT", &self.agent);
+        command
+    }
 }
 
 /// Builds all into cargo's target folder; cargo and the rig show their own progress.

@@ -126,8 +126,10 @@ impl Bench<'_> {
         if let Some(log) = log {
             // What is there is of the last run, if anything.
             let _gone = fs::remove_file(log);
-            command = self.profiled(&command);
+            command = self.product.with_agent(&command, &self.folder());
             command.env("CORPROF_LOG", "debug").env("CORPROF_LOG_FILE", log);
+            // Its threads wait, and none has a request to wait for.
+            command.env("CORPROF_SPANS", "false");
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -138,20 +140,6 @@ impl Bench<'_> {
         let nanos = line.trim_end().strip_prefix("WAITING ").context("it did not start")?;
         waiting.started_ms = nanos.parse::<f64>()? / 1e6;
         Ok(waiting)
-    }
-
-    /// The command with the variables of the agent, as a service has them: the process is the
-    /// program itself.
-    fn profiled(&self, program: &Command) -> Command {
-        const SCRIPT: &str = r#"eval "$("$0" env --out "$1")"; shift; exec "$@""#;
-        let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT]).arg(&self.product.corprof).arg(self.folder());
-        command.arg(program.get_program()).args(program.get_args());
-        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.env("CORPROF_AGENT", &self.product.agent);
-        // Its threads wait, and none has a request to wait for.
-        command.env("CORPROF_SPANS", "false");
-        command
     }
 
     fn folder(&self) -> PathBuf {

@@ -1,6 +1,8 @@
 //! Who is charged with what: samples and events become values of stacks in the aggregate.
 
-use model::{EndReason, Loss, ThreadClass, ThreadState};
+use std::sync::Arc;
+
+use model::{Loss, ThreadClass, ThreadState};
 use profile::{
     Added, Aggregate, EndCounts, FrameId, Ids, Period, Profile, SampleKey, SpanIds, StackId,
     ThreadKey, Values,
@@ -9,16 +11,17 @@ use rustc_hash::FxHashMap;
 use signal::context::SpanContext;
 use signal::handler::Shared;
 use signal::record::ThreadRef;
-use signal::sample::{Sample, StackCopy};
+use signal::sample::Sample;
 use sys::clock;
 
 use self::account::{Account, Early};
 use self::place::{Payer, Place, Walked};
-use crate::event::{BlockedStack, Event};
+use self::stacks::Buffers;
+use crate::event::{BlockedStack, Event, Told};
 use crate::gc_waits::GcWaits;
 use crate::pauses::Paused;
 use crate::requests::Requests;
-use crate::symbolizer::{Rewalked, Symbolizer};
+use crate::symbolizer::Symbolizer;
 use crate::waits::{Wait, Waits};
 
 /// The frame of time that no sample tells about.
@@ -57,6 +60,7 @@ pub struct Accounts {
     /// clock, in nanoseconds.
     until_ns: u64,
     begin_ns: u64,
+    buffers: Buffers,
     #[cfg(feature = "oracle")]
     oracle: crate::oracle::Oracle,
 }
@@ -94,6 +98,7 @@ impl Accounts {
             sampled_cpu_ns: 0,
             until_ns: 0,
             begin_ns: 0,
+            buffers: Buffers::default(),
             #[cfg(feature = "oracle")]
             oracle,
         }
@@ -140,14 +145,19 @@ impl Accounts {
         let account = self.account(sample.thread, sample.tid);
         let last = account.ran.replace(place);
         let payer = Payer { thread: account.key, context };
-        let early = std::mem::take(&mut account.early);
+        let mut early = std::mem::take(&mut account.early);
         if early.iter().any(|early| early.context.is_some_and(|other| other != context)) {
             let blocked = account.blocked.clone();
-            self.add_early(payer, id, early, [last, blocked]);
+            self.add_early(payer, id, &early, [last, blocked]);
         } else {
             early.iter().for_each(|early| self.add_late(payer, id, early));
+            self.buffers.give_back(last);
         }
         self.add(payer, id, ThreadState::Running, values);
+        early.clear();
+        if let Some(account) = self.threads.get_mut(&sample.thread) {
+            account.early = early;
+        }
     }
 
     /// Charges what waited for a sample that is of another request: to where the thread was last
@@ -156,7 +166,7 @@ impl Accounts {
         &mut self,
         payer: Payer,
         id: StackId,
-        early: Vec<Early>,
+        early: &[Early],
         mut places: [Option<Place>; 2],
     ) {
         for early in early {
@@ -167,46 +177,7 @@ impl Accounts {
                 stack = known.map(|place| self.place_id(place));
             }
             let stack = stack.unwrap_or_else(|| self.aggregate.stack([self.unsampled]));
-            self.add_late(Payer { context, ..payer }, stack, &early);
-        }
-    }
-
-    /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
-    fn walked(&mut self, sample: &Sample) -> Walked {
-        let frames: Vec<u64> = sample.frames.iter().collect();
-        let copy = sample.guessed.then_some(&sample.copy);
-        self.walked_again(&frames, sample.frames.gap(), sample.end, copy)
-    }
-
-    /// A stack, walked again if there is a copy of it.
-    fn walked_again(
-        &mut self,
-        frames: &[u64],
-        gap: Option<usize>,
-        end: EndReason,
-        copy: Option<&StackCopy>,
-    ) -> Walked {
-        let class = ThreadClass::Managed;
-        let Some(copy) = copy else { return Walked { frames: frames.into(), gap, end, class } };
-        // What lacks its middle can't be joined to another walk of it.
-        let rewalked = match gap {
-            None => self.symbolizer.rewalk(copy, frames, end),
-            Some(_) => None,
-        };
-        if !rewalked.as_ref().is_some_and(|rewalked| rewalked.whole) {
-            self.shared.count(Loss::GuessedFrame);
-        }
-        if let Some(Rewalked { frames, end, .. }) = rewalked {
-            return Walked { frames: frames.into(), gap: None, end, class };
-        }
-        // A guess may have led astray.
-        match frames.iter().position(|address| !self.symbolizer.know(*address)) {
-            Some(astray) => {
-                let frames = frames.get(..astray).unwrap_or_default().into();
-                let gap = gap.filter(|gap| *gap < astray);
-                Walked { frames, gap, end: EndReason::NoRule, class }
-            }
-            None => Walked { frames: frames.into(), gap, end, class },
+            self.add_late(Payer { context, ..payer }, stack, early);
         }
     }
 
@@ -257,15 +228,21 @@ impl Accounts {
                     self.shared.count(Loss::SpansFull);
                 }
             }
-            Event::Request { root, endpoint } => {
+            Event::Settled { .. } => {}
+        }
+    }
+
+    /// Takes in what a tracer told of a request.
+    pub fn told(&mut self, told: Told) {
+        match told {
+            Told::Request { root, endpoint } => {
                 for _ in 0..self.requests.told(root, endpoint) {
                     self.shared.count(Loss::RequestsFull);
                 }
             }
-            Event::RequestEnded { root, duration_ns } => {
+            Told::Ended { root, duration_ns } => {
                 self.requests.ended(root, duration_ns, &mut self.aggregate);
             }
-            Event::Settled { .. } => {}
         }
     }
 
@@ -324,7 +301,8 @@ impl Accounts {
     fn blocked(&mut self, thread: ThreadRef, stack: BlockedStack) {
         let copy = stack.copy.as_deref();
         let class = self.threads.get(&thread).map_or(ThreadClass::Managed, |account| account.class);
-        let walked = self.walked_again(&stack.frames, stack.gap, stack.end, copy);
+        let frames = Arc::new(stack.frames.into_vec());
+        let walked = self.walked_again(frames, stack.gap, stack.end, copy);
         let walked = Walked { class, ..walked };
         #[cfg(feature = "oracle")]
         self.oracle.blocked(thread, &walked.frames, stack.cpu_clock_ns);
@@ -557,39 +535,10 @@ impl Accounts {
             self.shared.count(loss);
         }
     }
-
-    /// Names a stack's frames and interns it.
-    fn intern(&mut self, walked: &Walked) -> StackId {
-        let mut frames: Vec<FrameId> = Vec::with_capacity(walked.frames.len().saturating_add(2));
-        let mut last_anonymous = None;
-        let mut last_funclet = None;
-        for (index, address) in walked.frames.iter().enumerate() {
-            if walked.gap == Some(index) {
-                frames.push(self.aggregate.synthetic_frame(EndReason::Truncated.frame()));
-                (last_anonymous, last_funclet) = (None, None);
-            }
-            let named = self.symbolizer.named(*address, &mut self.aggregate);
-            // The handler is the place that runs; where its method called it says no more.
-            let called_it = last_funclet == Some(named.method) && !named.funclet;
-            last_funclet = named.funclet.then_some(named.method);
-            if called_it {
-                continue;
-            }
-            // A row of unnamed functions of one module is shown as one.
-            if !(named.anonymous && last_anonymous == Some(named.frame)) {
-                frames.push(named.frame);
-            }
-            last_anonymous = named.anonymous.then_some(named.frame);
-        }
-        if walked.gap.is_none() && walked.end != EndReason::Root {
-            frames.push(self.aggregate.synthetic_frame(walked.end.frame()));
-        }
-        frames.extend(walked.class.root().map(|name| self.aggregate.synthetic_frame(name)));
-        self.aggregate.stack(frames)
-    }
 }
 
 mod account;
 mod place;
+mod stacks;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use sys::{clock, processors, thread};
 
 use crate::accounts::Accounts;
 use crate::budget::Budget;
-use crate::event::{Event, Inbox, Timed};
+use crate::event::{Event, Inbox, Timed, Told};
 use crate::log::Log;
 use crate::output::{Output, Written};
 use crate::pauses::Pauses;
@@ -101,6 +101,8 @@ pub struct Collector {
     /// How often in a row there was no work.
     idle_beats: u32,
     start: Marks,
+    /// What tracers told of requests, while it is taken in; kept for its memory.
+    told: Vec<Told>,
 }
 
 /// What a collector is made of.
@@ -180,6 +182,7 @@ impl Collector {
             settled: 0,
             idle_beats: 0,
             start: Marks::default(),
+            told: Vec::new(),
         };
         // Its threads have used nothing yet; the clock of the thread that makes it is another's.
         collector.start = Marks { own_cpu_ns: 0, process_cpu_ns, ..collector.marks() };
@@ -241,10 +244,11 @@ impl Collector {
 
     /// Waits for work, at most so long, and does it.
     fn collect(&mut self, timeout: Duration) {
-        let (events, dropped) = self.inbox.take(timeout);
+        let mut told = std::mem::take(&mut self.told);
+        let (events, dropped) = self.inbox.take(timeout, &mut told);
         // Not more samples than fit, so that events have their turn however fast samples come.
         let mut room = RING_SLOTS;
-        let is_idle = events.is_empty();
+        let is_idle = events.is_empty() && told.is_empty();
         for Timed { time_ns, event } in events {
             self.samples_until(time_ns, &mut room);
             if let Event::Settled { request } = event {
@@ -253,6 +257,8 @@ impl Collector {
             self.accounts.pass(time_ns);
             self.accounts.event(event);
         }
+        told.drain(..).for_each(|told| self.accounts.told(told));
+        self.told = told;
         self.samples_until(u64::MAX, &mut room);
         let is_idle = is_idle && room == RING_SLOTS;
         self.idle_beats = if is_idle { self.idle_beats.saturating_add(1) } else { 0 };

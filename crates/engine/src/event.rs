@@ -15,9 +15,9 @@ use crate::runtime::ModuleKey;
 /// Events that may wait. The ticker makes at most some hundred a tick, the collector takes them
 /// ten times a second.
 const WAITING_MAX: usize = 100_000;
-/// What tracers tell of requests takes no more of that: names and threads are told of only once,
-/// and a burst of requests must not push them out.
-const REQUESTS_WAITING_MAX: usize = WAITING_MAX / 2;
+/// What tracers tell of requests and may wait: for half a second, the collector's longest beat,
+/// that is a hundred thousand a second.
+const REQUESTS_WAITING_MAX: usize = 50_000;
 /// Stacks among them: each may hold a dozen KiB, and the collector may have to wait for the
 /// runtime.
 const STACKS_MAX: usize = 2_000;
@@ -164,6 +164,18 @@ pub enum Event {
         /// Names and values.
         pairs: Box<[(String, String)]>,
     },
+    /// All wall time up to now has been charged, as asked by the request of that number.
+    Settled {
+        /// The number of the request.
+        request: u64,
+    },
+}
+
+/// What tracers tell of requests. A busy service tells of tens of thousands a second: so it is
+/// small, stays apart from all else, and has no time, since names are joined to samples only at a
+/// period's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
     /// A request is for an endpoint.
     Request {
         /// Its local root span.
@@ -172,16 +184,11 @@ pub enum Event {
         endpoint: u32,
     },
     /// A request is over.
-    RequestEnded {
+    Ended {
         /// Its local root span.
         root: u64,
         /// How long it took, in nanoseconds.
         duration_ns: u64,
-    },
-    /// All wall time up to now has been charged, as asked by the request of that number.
-    Settled {
-        /// The number of the request.
-        request: u64,
     },
 }
 
@@ -198,7 +205,15 @@ pub struct Timed {
 #[derive(Default)]
 pub struct Inbox {
     waiting: Mutex<Waiting>,
+    /// Locked after `waiting` where both are.
+    requests: Mutex<Requests>,
     wake: Condvar,
+}
+
+#[derive(Default)]
+struct Requests {
+    told: Vec<Told>,
+    dropped: u64,
 }
 
 #[derive(Default)]
@@ -219,18 +234,22 @@ impl Inbox {
     pub fn post(&self, event: Event) {
         let mut waiting = self.lock();
         let is_stack = matches!(event, Event::Blocked { .. });
-        let fits = match event {
-            Event::Blocked { .. } => waiting.stacks < STACKS_MAX,
-            Event::Request { .. } | Event::RequestEnded { .. } => {
-                waiting.events.len() < REQUESTS_WAITING_MAX
-            }
-            _ => true,
-        };
+        let fits = !is_stack || waiting.stacks < STACKS_MAX;
         if fits && waiting.events.len() < WAITING_MAX {
             waiting.stacks = waiting.stacks.saturating_add(usize::from(is_stack));
             waiting.events.push(Timed { time_ns: monotonic_ns(), event });
         } else {
             waiting.dropped = waiting.dropped.saturating_add(1);
+        }
+    }
+
+    /// Adds what a tracer tells of a request; drops it, counted, if far too much waits.
+    pub fn tell(&self, told: Told) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if requests.told.len() < REQUESTS_WAITING_MAX {
+            requests.told.push(told);
+        } else {
+            requests.dropped = requests.dropped.saturating_add(1);
         }
     }
 
@@ -241,15 +260,22 @@ impl Inbox {
     }
 
     /// Waits until `hurry` or for at most `timeout`; then takes all events, and the number of those
-    /// that were dropped.
-    pub fn take(&self, timeout: Duration) -> (Vec<Timed>, u64) {
+    /// that were dropped. What tracers told of requests comes into `told`, whose memory is what
+    /// they will fill next; each name that it has the number of is among the events.
+    pub fn take(&self, timeout: Duration, told: &mut Vec<Told>) -> (Vec<Timed>, u64) {
         let (mut waiting, _timed_out) = self
             .wake
             .wait_timeout_while(self.lock(), timeout, |waiting| !waiting.urgent)
             .unwrap_or_else(PoisonError::into_inner);
         waiting.urgent = false;
         waiting.stacks = 0;
-        (std::mem::take(&mut waiting.events), std::mem::take(&mut waiting.dropped))
+        told.clear();
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut requests.told, told);
+        let requests_dropped = std::mem::take(&mut requests.dropped);
+        drop(requests);
+        let dropped = std::mem::take(&mut waiting.dropped).saturating_add(requests_dropped);
+        (std::mem::take(&mut waiting.events), dropped)
     }
 }
 
@@ -278,18 +304,22 @@ mod tests {
             inbox.post(Event::Settled { request });
         }
         inbox.hurry();
-        let (events, dropped) = inbox.take(Duration::from_secs(60));
+        let (events, dropped) = inbox.take(Duration::from_secs(60), &mut Vec::new());
         assert_eq!((events.len(), dropped), (WAITING_MAX, 3));
-        let (events, dropped) = inbox.take(Duration::ZERO);
+        let (events, dropped) = inbox.take(Duration::ZERO, &mut Vec::new());
         assert_eq!((events.len(), dropped), (0, 0));
         // A burst of requests leaves room for what is told only once.
         for root in 1..=WAITING_MAX as u64 {
-            inbox.post(Event::Request { root, endpoint: 1 });
+            inbox.tell(Told::Request { root, endpoint: 1 });
         }
         inbox.post(Event::Endpoint { number: 1, name: "E".into() });
-        let (events, dropped) = inbox.take(Duration::ZERO);
-        assert_eq!(events.len(), REQUESTS_WAITING_MAX + 1);
+        let mut told = Vec::new();
+        let (events, dropped) = inbox.take(Duration::ZERO, &mut told);
+        assert_eq!((events.len(), told.len()), (1, REQUESTS_WAITING_MAX));
         assert_eq!(dropped as usize, WAITING_MAX - REQUESTS_WAITING_MAX);
+        inbox.tell(Told::Ended { root: 7, duration_ns: 1 });
+        let (_, dropped) = inbox.take(Duration::ZERO, &mut told);
+        assert_eq!((&*told, dropped), (&[Told::Ended { root: 7, duration_ns: 1 }][..], 0));
         // Stacks are large, so fewer of them wait; what is small has room all the same.
         let thread = ThreadRef { index: 0, generation: 1 };
         for _ in 0..2 {
@@ -297,7 +327,7 @@ mod tests {
                 inbox.post(Event::Blocked { thread, stack: stack() });
                 inbox.post(Event::Waited { thread, wall_ns: 1 });
             }
-            let (events, dropped) = inbox.take(Duration::ZERO);
+            let (events, dropped) = inbox.take(Duration::ZERO, &mut Vec::new());
             assert_eq!((events.len(), dropped), (2 * STACKS_MAX + 2, 2));
         }
     }

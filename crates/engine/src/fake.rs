@@ -112,7 +112,7 @@ pub const fn thread(index: u32, generation: u32) -> ThreadRef {
 
 /// All events that wait.
 pub fn events(inbox: &Inbox) -> Vec<Event> {
-    let (events, dropped) = inbox.take(std::time::Duration::ZERO);
+    let (events, dropped) = inbox.take(std::time::Duration::ZERO, &mut Vec::new());
     assert_eq!(dropped, 0);
     events.into_iter().map(|timed| timed.event).collect()
 }

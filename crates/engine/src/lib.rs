@@ -23,6 +23,8 @@ mod fake;
 mod gc_waits;
 mod il;
 mod log;
+#[cfg(feature = "measured")]
+pub mod measured;
 mod methods;
 mod natives;
 #[cfg(feature = "oracle")]

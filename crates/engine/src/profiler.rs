@@ -173,7 +173,7 @@ impl Profiler {
         let kind = (wanted.cpu || wanted.wall).then_some(config.sampler);
         self.registry.resume(CpuSampler::new(kind, config.cpu_interval, SIGNAL, log.clone()));
         // What nobody took is of the last session, which has been told that it is over.
-        drop(self.inbox.take(Duration::ZERO));
+        drop(self.inbox.take(Duration::ZERO, &mut Vec::new()));
         self.pauses.begin();
         let session = place.insert(Session {
             ticker: Arc::new(TickerState::default()),

@@ -14,7 +14,7 @@ use model::limits::{
 use rustc_hash::FxHashMap;
 use signal::context::Context;
 
-use crate::event::{Event, Inbox};
+use crate::event::{Event, Inbox, Told};
 use crate::registry::Registry;
 
 /// What endpoints are called that came when there were too many.
@@ -110,14 +110,14 @@ impl Spans {
     /// A request is for an endpoint.
     pub fn request(&self, root: u64, endpoint: u32) {
         if self.is_open() && root != 0 && endpoint != 0 {
-            self.inbox.post(Event::Request { root, endpoint });
+            self.inbox.tell(Told::Request { root, endpoint });
         }
     }
 
     /// A request is over.
     pub fn request_ended(&self, root: u64, duration_ns: u64) {
         if self.is_open() && root != 0 {
-            self.inbox.post(Event::RequestEnded { root, duration_ns });
+            self.inbox.tell(Told::Ended { root, duration_ns });
         }
     }
 
@@ -236,6 +236,12 @@ mod tests {
         Spans::fake(shared(2, 2), wanted)
     }
 
+    fn told_of_requests(spans: &Spans) -> Vec<Told> {
+        let mut told = Vec::new();
+        spans.inbox.take(std::time::Duration::ZERO, &mut told);
+        told
+    }
+
     fn told(spans: &Spans) -> Vec<String> {
         events(&spans.inbox).iter().map(|event| format!("{event:?}")).collect()
     }
@@ -270,8 +276,8 @@ mod tests {
         spans.request_ended(7, 9);
         spans.request_ended(0, 9);
         assert_eq!(
-            told(&spans)[1..],
-            ["Request { root: 7, endpoint: 1 }", "RequestEnded { root: 7, duration_ns: 9 }"]
+            told_of_requests(&spans),
+            [Told::Request { root: 7, endpoint: 1 }, Told::Ended { root: 7, duration_ns: 9 }]
         );
     }
 
@@ -324,6 +330,7 @@ mod tests {
             spans.request(1, 1);
             spans.request_ended(1, 1);
             assert!(spans.own_context().is_none());
+            assert!(told_of_requests(&spans).is_empty());
             assert!(told(&spans).is_empty());
             spans.open();
             let mut told = told(&spans);

@@ -58,6 +58,11 @@ const OUTLASTED_NS: u64 = 250_000_000;
 /// Visits that may find a thread moving before its time is charged without a new stack.
 const MOVES_MAX: u32 = 3;
 
+/// Time without a processor that is too short to be looked into, in nanoseconds; it is when it has
+/// become more. What computes all the time, or spins, is thus hardly ever looked at, which takes
+/// several files of `/proc`.
+const UNSEEN_NS_MAX: u64 = 200_000;
+
 /// What a visit asks about a thread; a test answers from its own world.
 pub trait Kernel {
     /// Monotonic nanoseconds.
@@ -237,7 +242,7 @@ impl<K: Kernel> WallSampler<K> {
             // ones, in a list that grows.
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
             visited = visited.saturating_add(1);
-            let next_ns = self.visit(thread, &mut wall);
+            let next_ns = self.visit_if_moved(thread, &mut wall);
             self.threads.insert(thread, wall);
             self.schedule.put(thread, now_ns, next_ns);
         }
@@ -273,7 +278,7 @@ impl<K: Kernel> WallSampler<K> {
             visited = visited.saturating_add(1);
             if let Some(mut wall) = self.threads.remove(&thread) {
                 // It is visited when it is due all the same.
-                self.visit(thread, &mut wall);
+                self.visit_if_moved(thread, &mut wall);
                 self.threads.insert(thread, wall);
             }
             if visited == self.beat.span_threads {
@@ -328,6 +333,19 @@ impl<K: Kernel> WallSampler<K> {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// The same as `visit`, unless there is nothing to be seen: a thread that has been on a
+    /// processor since its last visit has its time in samples.
+    fn visit_if_moved(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
+        let now_ns = self.kernel.now_ns();
+        if wall.unseen_ns(now_ns, &mut self.kernel).is_none_or(|ns| ns >= UNSEEN_NS_MAX) {
+            return self.visit(thread, wall);
+        }
+        self.samples = self.samples.saturating_add(1);
+        // What comes later belongs to what it works for by now.
+        wall.shares(thread, self.shared, now_ns);
+        now_ns.saturating_add(self.beat.tick_ns)
     }
 
     /// Accounts for a thread's time since its last visit; returns when to visit it again.

@@ -15,7 +15,7 @@ use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::Row;
 
 use crate::blocks::{Block, Blocks, Losses, tidy};
-use crate::bytes::{Bytes, ReadMemory};
+use crate::bytes::{Bytes, ReadMemory, Window};
 use crate::eh_frame::EhFrame;
 use crate::hijack;
 use crate::managed::instruction::{Instruction, Kind};
@@ -44,6 +44,7 @@ pub fn blocks(
             .set_eh_frame_hdr(frames.hdr_address),
         rules,
         read_memory,
+        window: Window::new(read_memory),
         blocks: blocks.collect(),
         count: 0,
         losses: Losses::default(),
@@ -61,6 +62,7 @@ struct Reader<'a, 'r> {
     bases: BaseAddresses,
     rules: &'r mut Rules,
     read_memory: ReadMemory,
+    window: Window,
     blocks: Vec<Block>,
     count: usize,
     losses: Losses,
@@ -166,7 +168,7 @@ impl<'a> Reader<'a, '_> {
     fn framed(&mut self, block: usize, range: Range<u64>, framed: &mut Option<Framed>) {
         let at = range.start;
         let Framed { body, sp_offset } =
-            *framed.get_or_insert_with(|| Framed::read(at, self.read_memory));
+            *framed.get_or_insert_with(|| Framed::read(at, &mut self.window));
         if at < body {
             let rule = self.rules.intern(Rule::FRAME);
             self.push(block, at, rule);
@@ -202,12 +204,10 @@ struct Framed {
 
 impl Framed {
     /// Reads on from where the frame pointer has just been set: pushes, then one `sub rsp`.
-    fn read(at: u64, read_memory: ReadMemory) -> Self {
+    fn read(at: u64, window: &mut Window) -> Self {
         /// Six pushes of two bytes and a long `sub`.
         const BYTES: usize = 24;
-        let mut bytes = [0; BYTES];
-        let read = read_memory(at, &mut bytes);
-        let mut code = bytes.get(..read).unwrap_or_default();
+        let mut code = window.at(at, BYTES);
         let mut framed = Self { body: at, sp_offset: 16 };
         while let Some(next) = Instruction::decode(code) {
             let (grown, last) = match next.kind {

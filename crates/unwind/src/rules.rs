@@ -1,8 +1,7 @@
 //! Interned rules: each distinct one once, by its index.
 
-use std::collections::HashMap;
-
 use model::limits::UNWIND_RULES_MAX;
+use rustc_hash::FxHashMap;
 use signal::rule::Rule;
 
 /// The rules of all modules. It only grows, so an index stays valid; since compilers emit few
@@ -10,7 +9,7 @@ use signal::rule::Rule;
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     list: Vec<Rule>,
-    index: HashMap<Rule, u32>,
+    index: FxHashMap<Rule, u32>,
 }
 
 impl Rules {

@@ -18,7 +18,7 @@ use crate::unavailable::Unavailable;
 use crate::wine::{Dotnet, Wine};
 
 /// The names of the test programs.
-pub const APPS: [&str; 24] = [
+pub const APPS: [&str; 25] = [
     "plain",
     "split",
     "busy",
@@ -43,6 +43,7 @@ pub const APPS: [&str; 24] = [
     "gc",
     "lines",
     "lines-embedded",
+    "cost",
 ];
 
 /// The programs that need ASP.NET Core.

@@ -11,7 +11,7 @@ use crate::gc_waits::GcWaits;
 /// A stack as it was walked, kept so that it can be interned again.
 #[derive(Clone, Debug)]
 pub(super) struct Walked {
-    pub(super) frames: Arc<[u64]>,
+    pub(super) frames: Arc<Vec<u64>>,
     pub(super) gap: Option<usize>,
     pub(super) end: EndReason,
     /// Of its thread.

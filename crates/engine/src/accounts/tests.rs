@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::EndReason;
 use profile::{Limits, ThreadKey};
 use signal::arch::Registers;
 use signal::walk::{Guess, Start};
@@ -140,7 +141,7 @@ fn time_belongs_to_the_request_that_its_place_was_seen_in() {
     let pairs = |value: &str| Box::from([("k".to_owned(), value.to_owned())]);
     books.accounts.event(Event::Labels { number: 20, pairs: pairs("two") });
     books.accounts.event(Event::Endpoint { number: 1, name: "E".into() });
-    books.accounts.event(Event::Request { root: 1, endpoint: 1 });
+    books.accounts.told(Told::Request { root: 1, endpoint: 1 });
     books.accounts.sample(&sample_for(2));
     // A delay is charged in its own request: at the next sample if that is of the same, else where
     // the thread was last seen in it. A wait is of the request that it was found in, and a rest is
@@ -335,7 +336,7 @@ fn handlers_and_nameless_functions_are_shown_once() {
     books.start(T);
     let mut expect = |frames: &[u64], gap: Option<usize>, expected: &[&str]| {
         let walked = Walked {
-            frames: frames.into(),
+            frames: Arc::new(frames.to_vec()),
             gap,
             end: EndReason::Root,
             class: ThreadClass::Managed,
@@ -380,8 +381,12 @@ fn a_row_of_nameless_functions_is_shown_as_one() {
         found.expect("some code in this process has no symbol")
     };
     let class = ThreadClass::Managed;
-    let walked =
-        |frames: &[u64]| Walked { frames: frames.into(), gap: None, end: EndReason::Root, class };
+    let walked = |frames: &[u64]| Walked {
+        frames: Arc::new(frames.to_vec()),
+        gap: None,
+        end: EndReason::Root,
+        class,
+    };
     let once = books.accounts.aggregate.stack([named]);
     assert_eq!(books.accounts.intern(&walked(&[start; 3])), once);
     let apart = books.accounts.intern(&walked(&[start, method(1), start]));
