@@ -99,3 +99,17 @@ fn without_a_profile_there_is_no_page() {
     dir.run(&["view", "a.pb.gz"]).check(1, &["a.pb.gz", "nothing to show"]);
     dir.run(&["view", "missing"]).check(1, &["missing"]);
 }
+
+#[test]
+fn a_run_may_end_in_the_page() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile::pprof::write(&made(3, 20), Vec::new()).unwrap());
+    let script = "echo $CORPROF_TIMELINE > timeline; cp a.pb.gz $CORPROF_OUTPUT_DIR/shop_4_0.pb.gz";
+    let flags = ["run", "--view", "--out", "out", "--", "sh", "-c", script];
+    let running = Running::start(dir.corprof(&flags));
+    let token = running.said.split_once("/?token=").unwrap().1;
+    let token: String = token.chars().take_while(char::is_ascii_hexdigit).collect();
+    let host = format!("Host: {}\r\n", running.host);
+    assert_eq!(running.get(&format!("/?token={token}"), &host).status, 303);
+    assert_eq!(std::fs::read_to_string(dir.path("timeline")).unwrap(), "true\n");
+}

@@ -186,7 +186,7 @@ fn a_viewer_of_many_samples_stays_usable() -> Result<()> {
     let viewer = viewer::Viewer::start(&profile)?;
     let script = script("view-usable.mjs");
     let mut command = browser.script(&script);
-    command.arg(&viewer.link).arg("5");
+    command.arg(&viewer.link).arg("3");
     let seen = answer(command)?;
     println!("{} samples with their times open in {} ms", seen["moments"], seen["opened"]);
     at_once(&seen)

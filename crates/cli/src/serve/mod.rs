@@ -36,7 +36,7 @@ const VARIABLE: &str = "CORPROF_SERVE_TOKEN";
 /// Runs the command, until it is interrupted.
 pub fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let token = token(args)?;
-    let limits = Limits { connections: CONNECTIONS, body: BODY_BYTES_MAX };
+    let limits = Limits::new(CONNECTIONS, BODY_BYTES_MAX);
     let listen = args.listen;
     let server = Server::bind(listen, limits)
         .with_context(|| format!("can't listen at {listen}; name another with --listen"))?;

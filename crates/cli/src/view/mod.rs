@@ -51,7 +51,7 @@ pub fn view(args: &ViewArgs) -> Result<u8, Failure> {
 /// # Errors
 /// If no page can be shown.
 pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Failure> {
-    let limits = Limits { connections: CONNECTIONS, body: BODY_BYTES };
+    let limits = Limits::new(CONNECTIONS, BODY_BYTES);
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port)), limits);
     let server = server.with_context(|| {
         format!("can't listen at port {port} of this machine; name another with --port, or none")
