@@ -43,6 +43,7 @@ use crate::pauses::{HeldUp, Pauses};
 use crate::registry::Registry;
 use crate::watched::{Shares, Watched};
 
+mod marks;
 mod schedule;
 
 use schedule::Schedule;
@@ -133,6 +134,8 @@ struct WallThread {
     moves: u32,
     /// Delays that wait for a sample to be charged to.
     delayed_ns: u64,
+    /// Processor time that the last look may have cost the thread, in nanoseconds.
+    look_ns: u64,
     /// CPU time that was told later than it was used, in nanoseconds, and is still to be taken off
     /// time without a processor.
     told_late_ns: u64,
@@ -220,6 +223,7 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             delayed_ns: 0,
+            look_ns: 0,
             told_late_ns: 0,
             watched: Watched::default(),
             place_context: SpanContext::default(),
@@ -513,20 +517,12 @@ impl<K: Kernel> WallSampler<K> {
             sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
+        wall.look_ns = clock::look_cost_ns();
         wall.blocked_since_ns = Some(wall.time_ns);
     }
 }
 
 impl WallThread {
-    /// How long it was on no processor since the last visit. A clock of ticks says late that the
-    /// thread has run: more than there was time for is taken off what comes next.
-    fn off_cpu_ns(&mut self, now_ns: u64, run_ns: u64) -> u64 {
-        let elapsed_ns = now_ns.saturating_sub(self.time_ns);
-        let late_ns = self.told_late_ns.saturating_add(run_ns);
-        self.told_late_ns = late_ns.saturating_sub(elapsed_ns);
-        elapsed_ns.saturating_sub(late_ns)
-    }
-
     /// Accounts for the time of a thread that has not moved since it was found blocked; returns
     /// whether it is one.
     fn glance<K: Kernel>(
@@ -541,7 +537,7 @@ impl WallThread {
         };
         // The time first: a clock that has not moved by then had not at that time.
         let now_ns = kernel.now_ns();
-        if kernel.cpu_ns(self.tid) != Some(self.cpu_ns) {
+        if !self.stands(kernel.cpu_ns(self.tid)) {
             return false;
         }
         self.shares(thread, shared, now_ns);
