@@ -81,7 +81,7 @@ impl BlockedReader {
             SpanContext::default()
         });
         // A thread that has not used a nanosecond since before its place was read has not moved.
-        if clock::thread_cpu_ns(tid) != Some(cpu_ns) {
+        if !StackWindow::STOOD_STILL && clock::thread_cpu_ns(tid) != Some(cpu_ns) {
             return Looked::Moved;
         }
         let frames: Box<[u64]> = self.frames.iter().collect();

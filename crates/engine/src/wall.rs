@@ -43,6 +43,7 @@ use crate::pauses::{HeldUp, Pauses};
 use crate::registry::{Readings, Registry};
 use crate::watched::{Shares, Watched};
 
+mod marks;
 mod schedule;
 mod wall_thread;
 
@@ -196,6 +197,7 @@ impl<K: Kernel> WallSampler<K> {
             owed_ns: 0,
             moves: 0,
             delayed_ns: 0,
+            look_ns: 0,
             told_late_ns: 0,
             watched: Watched::default(),
             place_context: SpanContext::default(),
@@ -520,6 +522,7 @@ impl<K: Kernel> WallSampler<K> {
             sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
         wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
+        wall.look_ns = clock::look_cost_ns();
         wall.blocked_since_ns = Some(wall.time_ns);
     }
 }

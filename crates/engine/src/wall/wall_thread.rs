@@ -24,6 +24,8 @@ pub(super) struct WallThread {
     pub(super) moves: u32,
     /// Delays that wait for a sample to be charged to.
     pub(super) delayed_ns: u64,
+    /// Processor time that the last look may have cost the thread, in nanoseconds.
+    pub(super) look_ns: u64,
     /// CPU time that was told later than it was used, in nanoseconds, and is still to be taken off
     /// time without a processor.
     pub(super) told_late_ns: u64,
@@ -34,15 +36,6 @@ pub(super) struct WallThread {
 }
 
 impl WallThread {
-    /// How long it was on no processor since the last visit. A clock of ticks says late that the
-    /// thread has run: more than there was time for is taken off what comes next.
-    pub(super) fn off_cpu_ns(&mut self, now_ns: u64, run_ns: u64) -> u64 {
-        let elapsed_ns = now_ns.saturating_sub(self.time_ns);
-        let late_ns = self.told_late_ns.saturating_add(run_ns);
-        self.told_late_ns = late_ns.saturating_sub(elapsed_ns);
-        elapsed_ns.saturating_sub(late_ns)
-    }
-
     /// Accounts for the time of a thread that has not moved since it was found blocked; returns
     /// whether it is one.
     pub(super) fn glance<K: Kernel>(
@@ -73,7 +66,7 @@ impl WallThread {
         let Some(since_ns) = self.blocked_since_ns.filter(|_| clock::is_exact()) else {
             return false;
         };
-        if cpu_ns != self.cpu_ns {
+        if !self.stands(Some(cpu_ns)) {
             return false;
         }
         self.shares(thread, shared, now_ns);

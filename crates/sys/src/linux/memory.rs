@@ -63,6 +63,9 @@ impl StackWindow {
     /// The window's size. Wait stacks of 20 frames take 2 to 6 KiB.
     pub const BYTES: usize = 8192;
 
+    /// Whether the thread stood still while its stack was copied: that is for its clock to tell.
+    pub const STOOD_STILL: bool = false;
+
     /// Where a thread stands whose stack has that end, and its stack to be read from here.
     /// `None` once it has ended, or if the kernel refuses.
     pub fn look(&mut self, tid: u32, end_of_stack: u64) -> Option<Blocked> {

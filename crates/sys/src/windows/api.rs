@@ -6,8 +6,8 @@ use std::ffi::c_void;
 /// A handle; 0 is none.
 pub type Handle = usize;
 
-/// Rights to a thread: suspend and resume it, read its registers, ask about it.
-pub const THREAD_RIGHTS: u32 = 0x0002 | 0x0008 | 0x0040;
+/// Rights to a thread: suspend and resume it, read its registers, ask about it, wait for its end.
+pub const THREAD_RIGHTS: u32 = 0x0002 | 0x0008 | 0x0040 | 0x0010_0000;
 /// A wait's answer: what was waited for has happened.
 pub const WAIT_OBJECT_0: u32 = 0;
 /// A list of all threads.
@@ -26,8 +26,10 @@ pub const PAGE_READWRITE: u32 = 4;
 pub const PAGE_ANY_EXECUTE: u32 = 0xf0;
 /// Standard error.
 pub const STD_ERROR_HANDLE: u32 = (-12_i32).cast_unsigned();
-/// Modules are named by an address in them; and their count of users is left alone, or not.
+/// A module is named by an address in it.
 pub const FROM_ADDRESS: u32 = 4;
+/// It stays loaded until the process ends.
+pub const PIN: u32 = 1;
 
 /// A pipe to be read and written, by calls that may take their time.
 pub const PIPE_BOTH_WAYS_OVERLAPPED: u32 = 3 | 0x4000_0000;

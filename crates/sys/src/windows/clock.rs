@@ -83,6 +83,13 @@ pub fn is_exact() -> bool {
     cycles().is_some()
 }
 
+/// Processor time that a look at a thread may cost the thread itself, in nanoseconds: one that
+/// waits is woken to be suspended, and then goes on waiting.
+#[must_use]
+pub const fn look_cost_ns() -> u64 {
+    50_000
+}
+
 /// Since boot, never stepped.
 #[must_use]
 pub fn monotonic_ns() -> u64 {

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::suspension;
+use super::{modules, suspension};
 
 /// A handler with the arguments of one for signals; the third is a `model::suspended::Suspended`.
 pub type Handler = unsafe extern "C" fn(i32, *mut c_void, *mut c_void);
@@ -52,6 +52,7 @@ pub fn current(_signal: i32) -> io::Result<Disposition> {
 /// # Errors
 /// If there is no thread or no memory for it.
 pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<Disposition> {
+    modules::stay();
     suspension::watch()?;
     let before = current(signal)?;
     HANDLER.store(handler as *const () as usize, Ordering::Release);

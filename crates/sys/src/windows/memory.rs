@@ -51,6 +51,9 @@ pub struct StackWindow {
 }
 
 impl StackWindow {
+    /// Whether the thread stood still while its stack was copied: it was suspended.
+    pub const STOOD_STILL: bool = true;
+
     /// Where a thread stands, and its stack up to that end to be read from here. `None` once it has
     /// ended, or if it can't be suspended. Suspends it for as long as the copy takes.
     pub fn look(&mut self, tid: u32, _end_of_stack: u64) -> Option<Blocked> {

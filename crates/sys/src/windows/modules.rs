@@ -79,8 +79,18 @@ static ADDS: AtomicU64 = AtomicU64::new(1);
 /// Modules unloaded since then.
 static SUBS: AtomicU64 = AtomicU64::new(0);
 
+/// Keeps this library loaded until the process ends: the runtime unloads a profiler that it has let
+/// go, and the loader would still call what it was told to.
+pub(super) fn stay() {
+    let mut own = 0;
+    let here = told as *const () as *const u16;
+    // SAFETY: an address in this library, and a valid place for its handle.
+    unsafe { api::GetModuleHandleExW(api::FROM_ADDRESS | api::PIN, here, &raw mut own) };
+}
+
 /// Has the loader tell of modules; returns whether it will.
 fn listen() -> bool {
+    stay();
     type Told = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
     type Register = unsafe extern "system" fn(u32, Told, *mut c_void, *mut *mut c_void) -> i32;
     let found = api::optional(c"ntdll.dll", c"LdrRegisterDllNotification");
