@@ -44,6 +44,6 @@ pub use form::Form;
 pub use intake::{Intake, Manners, Received};
 pub use library::{launcher, library};
 pub use run::{Run, Truth, profiles_in};
-pub use session::{Session, add_hook, on_both};
+pub use session::{Session, add_hook, on_both, on_one};
 pub use tasks::Tasks;
 pub use view::{LeafSums, Row, View};

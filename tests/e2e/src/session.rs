@@ -12,6 +12,7 @@ use rig::{Net8, Net9, Rig, RuntimeVersion};
 
 use crate::alone::Alone;
 use crate::built::{built, hook, target};
+use crate::form::Form;
 use crate::run::Run;
 use crate::tasks::Tasks;
 
@@ -54,6 +55,15 @@ pub fn add_hook(command: &mut Command) -> Result<()> {
 /// Those of both.
 pub fn on_both(test: impl Fn(RuntimeVersion) -> Result<()>) -> Result<()> {
     on_each([Net8, Net9], test)
+}
+
+/// Does the same on that runtime, and in the long form on both that are checked first of all: what
+/// doesn't depend on the runtime needs no second one with each change.
+///
+/// # Errors
+/// Those of all.
+pub fn on_one(version: RuntimeVersion, test: impl Fn(RuntimeVersion) -> Result<()>) -> Result<()> {
+    if Form::asked()?.is_long() { on_both(test) } else { on_each([version], test) }
 }
 
 pub(crate) fn on_each(

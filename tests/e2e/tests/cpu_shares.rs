@@ -4,10 +4,10 @@
 use std::process::Command;
 
 use anyhow::Result;
-use e2e::{Run, Session, on_both};
+use e2e::{Run, Session, on_both, on_one};
 use model::Loss;
 use profile::Values;
-use rig::RuntimeVersion;
+use rig::{Net8, Net9, RuntimeVersion};
 
 /// How far the sum of a thread's CPU time may be off its own measurement.
 const FRACTION: f64 = 0.02;
@@ -28,7 +28,7 @@ const HALVES: Split =
 
 #[test]
 fn half_and_half_at_any_interval() -> Result<()> {
-    on_both(|version| {
+    on_one(Net8, |version| {
         ["2ms", "10ms", "50ms"]
             .into_iter()
             .try_for_each(|interval| check(version, Split { interval, ..HALVES }))
@@ -40,7 +40,7 @@ fn half_and_half_at_any_interval() -> Result<()> {
 #[test]
 fn work_in_step_with_the_sampler() -> Result<()> {
     const IN_STEP: Split = Split { share: "90", seconds: "9", pattern: &["--in-step"], ..HALVES };
-    on_both(|version| check(version, IN_STEP))
+    on_one(Net9, |version| check(version, IN_STEP))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn one_in_ten() -> Result<()> {
 
 #[test]
 fn one_in_a_hundred() -> Result<()> {
-    on_both(|version| check(version, Split { share: "99", interval: "5ms", ..HALVES }))
+    on_one(Net8, |version| check(version, Split { share: "99", interval: "5ms", ..HALVES }))
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn check(version: RuntimeVersion, split: Split) -> Result<()> {
 fn one_in_ten_within_a_budget() -> Result<()> {
     /// CPU time from one sample to the next, in nanoseconds, if the budget allowed it.
     const ASKED_NS: u64 = 4_000_000;
-    on_both(|version| {
+    on_one(Net9, |version| {
         let Some(session) = Session::new("split-budget", "split", version)? else { return Ok(()) };
         let run = session
             .args(["--share", "90", "--seconds", "12"])
@@ -111,7 +111,7 @@ fn one_in_ten_within_a_budget() -> Result<()> {
 fn one_in_ten_with_no_room_for_signals() -> Result<()> {
     // The user's queue of pending signals is full: no timer can be had, and the signals of the scan
     // come without their value.
-    on_both(|version| {
+    on_one(Net8, |version| {
         let name = "split-no-signals";
         let Some(mut session) = Session::new(name, "split", version)? else { return Ok(()) };
         session.command = limited(&session.command);

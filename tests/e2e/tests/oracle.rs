@@ -75,7 +75,7 @@ fn compared(app: &str, version: RuntimeVersion, agent: &Path) -> Result<Option<(
         };
         let log = session.folder.with_extension("log");
         let run = session
-            .args(["--seconds", "12"])
+            .args(["--seconds", "8"])
             // More stacks to compare.
             .set("CORPROF_CPU_INTERVAL", "4ms")
             .set("CORECLR_PROFILER_PATH", agent)
