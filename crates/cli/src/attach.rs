@@ -75,7 +75,7 @@ fn attached(
     }
     let place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
-    let signals = stopping_signals()?;
+    let signals = StoppingSignals::block()?;
     let request = request(args, &place, process);
     if let Err(error) = load(socket, &place, &request) {
         let said = place.log();
@@ -90,7 +90,7 @@ fn attached(
         return Err(Failure::new(FAILED, message));
     }
     let started = Instant::now();
-    let ended = watch(process, &signals, started, args.time_limit, name);
+    let ended = watch(process, &signals.pending, started, args.time_limit, name);
     let elapsed = started.elapsed();
     let left = leave(process, ended);
     place.fetch(folder)?;
@@ -125,6 +125,8 @@ fn attached(
     let more = vec![("pid", json!(pid))];
     let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
     outcome.show(&loaded, &args.report)?;
+    // What stops the profiling ends the page, too.
+    signals.unblock()?;
     outcome::view(&files, &args.report)?;
     Ok(0)
 }
@@ -315,12 +317,26 @@ enum End {
 }
 
 /// The signals that end it in good order, to be read and not to end us.
-fn stopping_signals() -> anyhow::Result<SignalFd> {
-    let mut mask = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|s| mask.add(s));
-    mask.thread_block().context("can't block signals")?;
-    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-    SignalFd::with_flags(&mask, flags).context("can't read signals")
+struct StoppingSignals {
+    mask: SigSet,
+    pending: SignalFd,
+}
+
+impl StoppingSignals {
+    fn block() -> anyhow::Result<Self> {
+        let mut mask = SigSet::empty();
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|s| mask.add(s));
+        mask.thread_block().context("can't block signals")?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let pending = SignalFd::with_flags(&mask, flags).context("can't read signals")?;
+        Ok(Self { mask, pending })
+    }
+
+    /// From now on they end us, but for those that have come: they were for the profiling.
+    fn unblock(self) -> anyhow::Result<()> {
+        while self.pending.read_signal().is_ok_and(|signal| signal.is_some()) {}
+        self.mask.thread_unblock().context("can't unblock signals")
+    }
 }
 
 /// Waits for the end, and shows on a terminal how far it is.

@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -332,6 +333,28 @@ fn resident_bytes(pid: u32) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm"))?;
     let pages = text.split_whitespace().nth(1).context("no resident pages")?;
     Ok(pages.parse::<u64>()? * 4096)
+}
+
+/// The page that is shown after an attach ends as the attach would have: by a signal.
+#[test]
+fn the_page_after_an_attach_can_be_ended() -> Result<()> {
+    let Some(session) = Session::new("attach-view", "split", Net9)? else { return Ok(()) };
+    let folder = session.folder.to_string_lossy().into_owned();
+    let session = session.args(["--seconds", "4"]).without_agent();
+    during(session, |pid| {
+        let mut command = Command::new(&built()?.corprof);
+        command.args(["attach", &pid.to_string(), "--for", "200ms", "--out", &folder, "--view"]);
+        let mut page = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let mut said = BufReader::new(page.stderr.take().context("no output")?).lines();
+        let is_link =
+            |line: std::io::Result<String>| line.is_ok_and(|line| line.contains("token="));
+        ensure!(said.any(is_link), "no page was shown");
+        ensure!(Command::new("kill").args(["-INT", &page.id().to_string()]).status()?.success());
+        let status = page.wait()?;
+        ensure!(status.signal() == Some(2), "it ended with {status}");
+        Ok(())
+    })?;
+    Ok(())
 }
 
 fn until(mut holds: impl FnMut() -> bool) -> Result<()> {

@@ -36,6 +36,8 @@ use columns::{Columns, Identity};
 pub const PAGE: &str = include_str!("../../../../ui/dist/view.html");
 /// A browser has six or so.
 const CONNECTIONS: usize = 32;
+/// Why there is no page.
+const NOTHING: &str = "no profile could be read, so there is nothing to show";
 /// The page asks by links alone.
 const BODY_BYTES: usize = 0;
 
@@ -51,6 +53,9 @@ pub fn view(args: &ViewArgs) -> Result<u8, Failure> {
 /// # Errors
 /// If no page can be shown.
 pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Failure> {
+    if files.is_empty() {
+        return Err(Failure::new(FAILED, NOTHING));
+    }
     let limits = Limits::new(CONNECTIONS, BODY_BYTES);
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port)), limits);
     let server = server.with_context(|| {
@@ -78,7 +83,7 @@ pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Fai
         viewer.done.fetch_add(1, Ordering::Relaxed);
     }
     if columns.sources.is_empty() {
-        return Err(Failure::new(FAILED, "no profile could be read, so there is nothing to show"));
+        return Err(Failure::new(FAILED, NOTHING));
     }
     let name = names(&columns);
     let _ = viewer.api.set(Api::new(columns, name, Some(symbols.to_vec())));

@@ -119,6 +119,10 @@ impl Store {
             self.segments.push(Segment::create(&self.folder, next, now)?);
         }
         let Some(segment) = self.segments.last_mut() else { return Ok(()) };
+        if !segment.is_there(&self.folder) {
+            let why = format!("{} was removed; start again", self.folder.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let place = segment.append(&meta, profile)?;
         self.entries.push(Entry { meta, place });
         Ok(())

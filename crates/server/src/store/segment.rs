@@ -113,6 +113,11 @@ impl Segment {
         Ok(Place { segment: self.number, offset, length })
     }
 
+    /// Whether its file still lies in the folder: what is added to one that was removed is lost.
+    pub(super) fn is_there(&self, folder: &Path) -> bool {
+        path(folder, self.number).exists()
+    }
+
     /// Its file, for somebody who only reads.
     pub(super) fn reader(&self) -> io::Result<File> {
         self.file.try_clone()

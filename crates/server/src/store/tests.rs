@@ -154,3 +154,15 @@ fn the_old_and_the_too_much_is_deleted() {
     // Who had begun to read can go on.
     assert_eq!(reader.read().unwrap(), profile(3));
 }
+
+/// Who sends it must not be told that it is kept.
+#[test]
+fn nothing_is_taken_once_the_folder_is_gone() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    store.put(meta(1), b"one", 100).unwrap();
+    fs::remove_dir_all(&folder.0).unwrap();
+    let refused = store.put(meta(2), b"two", 100).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+    assert_eq!(store.entries().len(), 1, "the store is as before");
+}
