@@ -4,6 +4,7 @@
 //! What a crash left half written at the end of the last segment is cut off by the next start; what
 //! is damaged elsewhere is passed over and counted. `docs/design/0011` says why so.
 
+mod file_at;
 mod record;
 mod segment;
 #[cfg(test)]

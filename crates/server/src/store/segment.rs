@@ -1,8 +1,8 @@
 //! A segment: a file of records.
 
+use super::file_at::FileExt as _;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::{self, HEAD, Meta};
