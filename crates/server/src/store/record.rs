@@ -8,9 +8,10 @@
 //! Numbers have the lowest byte first. What is known is a list of texts, each with its length
 //! before it, and numbers as texts: names first, so that more can be added.
 
-use super::file_at::FileExt as _;
 use std::fs::File;
 use std::io::{self, Read};
+
+use super::file_at::FileExt as _;
 
 const MAGIC: [u8; 4] = *b"CPR1";
 /// Bytes before the rest.

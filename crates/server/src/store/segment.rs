@@ -1,10 +1,10 @@
 //! A segment: a file of records.
 
-use super::file_at::FileExt as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::file_at::FileExt as _;
 use super::record::{self, HEAD, Meta};
 use super::{Entry, Place};
 
