@@ -178,7 +178,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     // The rig stands in cargo's target folder, wherever that is.
     let target = rig.root().parent().context("the rig stands nowhere")?;
     let product = product::build(target)?;
-    cost::run(&asked.names, &asked.wanted, &rig, &product, target)?;
+    // Else it would write over what an earlier run has found.
+    if cost::NAMES.iter().any(|name| asked.has(name)) {
+        cost::run(&asked.names, &asked.wanted, &rig, &product, target)?;
+    }
     let rounds = asked.rounds();
     for bench in BENCHES.iter().filter(|bench| asked.has(bench.name)) {
         let runs = measure(bench, rounds, &rig, &product, target)?;
