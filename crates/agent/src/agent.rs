@@ -1,5 +1,7 @@
 //! The runtime's callbacks, handed on to the engine; and how it all starts and stops.
 
+use std::time::SystemTime;
+
 use clr::{Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::control::{Command, Request};
 use engine::{Event, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
@@ -52,12 +54,14 @@ impl Events for Agent {
         // Nobody could end what nobody can speak to: without a place to listen it doesn't begin.
         let ready = || self.control.take_place().map_err(|deaf| deaf.reason);
         match Request::parse(&String::from_utf8_lossy(data)) {
-            Ok(Request { command: Command::Attach(leave_after), settings })
-                if self.session.attach(info, &settings, leave_after, ready) =>
+            Ok(Request { command: Command::Attach(stay), settings })
+                if !stay.is_too_late(SystemTime::now())
+                    && self.session.attach(info, &settings, stay.leave_after, ready) =>
             {
                 Ok(())
             }
-            // Switched off, or a command line of another version; that will say so.
+            // Nobody waits for it any more, or it is switched off, or the command line is of
+            // another version; that will say so.
             _ => Err(HResult::CANCEL_ACTIVATION),
         }
     }

@@ -188,19 +188,19 @@ fn obey(session: &'static Session, socket: &ControlSocket, request: &Request) ->
             Ok(()) => {
                 // Before the answer: who gets it may attach again at once.
                 socket.remove();
-                return (Ok(status(session)), Next::Gone);
+                return (Ok(status(session, "left")), Next::Gone);
             }
             Err(why) => Err(why),
         },
         Command::Attach(_) => Err("it is attached already".to_owned()),
     };
-    (done.map(|()| status(session)), Next::Listen)
+    let state = if session.is_running() { "running" } else { "stopped" };
+    (done.map(|()| status(session, state)), Next::Listen)
 }
 
 /// How things are, by name.
-fn status(session: &Session) -> Vec<(String, String)> {
+fn status(session: &Session, state: &str) -> Vec<(String, String)> {
     let Some(config) = session.config() else { return Vec::new() };
-    let state = if session.is_running() { "running" } else { "stopped" };
     let folder =
         std::path::absolute(&config.output_dir).unwrap_or_else(|_| config.output_dir.clone());
     let pairs = [

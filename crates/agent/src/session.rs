@@ -358,11 +358,22 @@ impl Session {
 
 /// Whether settings make sense: a person waits for the answer, and can say it again.
 fn check(settings: &Settings) -> Result<(), String> {
-    let (_, warnings) = Config::from_vars(settings.iter().cloned(), "");
-    match warnings.first() {
-        Some(warning) => Err(warning.to_string()),
-        None => Ok(()),
+    let (config, warnings) = Config::from_vars(settings.iter().cloned(), "");
+    if let Some(warning) = warnings.first() {
+        return Err(warning.to_string());
     }
+    let names_folder = |(name, _): &(String, String)| config::is_same(name, "CORPROF_OUTPUT_DIR");
+    if !settings.iter().any(names_folder) {
+        return Ok(());
+    }
+    let folder = &config.output_dir;
+    engine::check_folder(folder).map_err(|error| {
+        format!(
+            "profiles can't be written to {}: {error}; name a folder that the process's user may \
+             write to",
+            folder.display()
+        )
+    })
 }
 
 fn environment() -> Settings {

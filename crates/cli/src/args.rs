@@ -439,10 +439,15 @@ impl ProfilerOptions {
         !config.cpu_enabled && !config.wall_enabled
     }
 
-    /// Names of variables, and the values given for them.
+    /// Names of variables, and the values given for them. Paths are absolute: the process that
+    /// they are for has another folder, or may change it.
     pub fn settings(&self) -> Vec<(String, String)> {
-        let pair =
-            |(option, value): &(&'static Opt, String)| (option.var.to_owned(), value.clone());
+        let absolute = |value: &String| std::path::absolute(value).ok();
+        let pair = |(option, value): &(&'static Opt, String)| {
+            let path = option.is_path().then(|| absolute(value)).flatten();
+            let value = path.map_or_else(|| value.clone(), |p| p.to_string_lossy().into_owned());
+            (option.var.to_owned(), value)
+        };
         self.given.iter().map(pair).collect()
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use config::PROFILER_GUID;
-use config::control::{Command, Request};
+use config::control::{Command, Request, Stay};
 use diagnostics::{AttachError, Guid, Hresult, Process, Socket, Unreachable};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -77,6 +77,7 @@ fn attached(
     let before = Before::of(folder);
     let signals = StoppingSignals::block()?;
     let request = request(args, &place, process);
+    note(format!("attaching to process {} ({name})", args.pid));
     if let Err(error) = load(socket, &place, &request) {
         let said = place.log();
         place.clear();
@@ -184,18 +185,12 @@ fn request(args: &AttachArgs, place: &Place, process: &Process) -> Request {
     let is_given = |name: &str| given.iter().any(|(other, _)| other == name);
     let defaults = defaults.into_iter().chain(timeline).filter(|(name, _)| !is_given(name));
     let rest = given.iter().filter(|(name, _)| always.iter().all(|(other, _)| other != name));
-    let mut settings: Vec<(String, String)> = rest.map(absolute).collect();
+    let mut settings: Vec<(String, String)> = rest.cloned().collect();
     settings.extend(defaults.chain(always).map(|(name, value)| (name.to_owned(), value.into())));
     // It leaves by itself if we can't tell it to.
     let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
-    Request { command: Command::Attach(leave_after), settings }
-}
-
-/// A setting as the process has to have it, whose own folder is another one.
-fn absolute((name, value): &(String, String)) -> (String, String) {
-    let path = (name == "CORPROF_LOG_FILE").then(|| std::path::absolute(value).ok()).flatten();
-    let path = path.map(|path| path.to_string_lossy().into_owned());
-    (name.clone(), path.unwrap_or_else(|| value.clone()))
+    let begin_before = SystemTime::now().checked_add(ATTACH_PATIENCE);
+    Request { command: Command::Attach(Stay { leave_after, begin_before }), settings }
 }
 
 fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachError> {

@@ -16,8 +16,6 @@ const IMAGE_AGENT: &str = "/opt/corprof/libcorprof.so";
 /// Where a volume usually is for the profiles. The agent's own default, in the program's working
 /// folder, can't be written to as a rule: it is root's, or all of the file system is read-only.
 const IMAGE_OUTPUT: &str = "/var/lib/corprof";
-/// The settings that are paths.
-const PATHS: [&str; 2] = [OUTPUT_DIR, "CORPROF_LOG_FILE"];
 /// Where the settings have the output folder.
 const OUTPUT_DIR: &str = "CORPROF_OUTPUT_DIR";
 
@@ -45,10 +43,8 @@ pub fn env(args: &EnvArgs) -> Result<u8, Failure> {
         let folder = if is_image { IMAGE_OUTPUT.to_owned() } else { absolute(&default)? };
         variables.push((OUTPUT_DIR, folder));
     }
-    for (option, value) in &args.options.given {
-        let is_path = !is_image && PATHS.contains(&option.var);
-        let value = if is_path { absolute(Path::new(value))? } else { value.clone() };
-        variables.push((option.var, value));
+    for ((option, typed), (_, value)) in args.options.given.iter().zip(args.options.settings()) {
+        variables.push((option.var, if is_image { typed.clone() } else { value }));
     }
     let hook = hook(args, &agent);
     let text = if args.docker {

@@ -53,7 +53,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut command = Command::new(program);
     command.args(arguments);
     name_agent(&mut command, &agent).map_err(Failure::with(NOT_STARTED))?;
-    command.envs(args.options.given.iter().map(|(option, value)| (option.var, value)));
+    command.envs(args.options.settings());
     command.env(OUTPUT_DIR, &folder);
     if let Some(targets) = with_files(args.options.get(EXPORT), env::var(EXPORT).ok().as_deref()) {
         command.env(EXPORT, targets);
@@ -62,10 +62,6 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     command.env(PERIOD, &period);
     if args.report.view && args.options.get(TIMELINE).is_none() {
         command.env(TIMELINE, "true");
-    }
-    if let Some(file) = args.options.get("CORPROF_LOG_FILE") {
-        // The program may change its folder; ours is the one the path was typed in.
-        command.env("CORPROF_LOG_FILE", std::path::absolute(file)?);
     }
     let hint = add_spans(args, &agent, &mut command);
     let ended = match child::run(&mut command, args.time_limit) {

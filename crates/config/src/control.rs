@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::duration::{duration_from_text, duration_to_text};
 
@@ -37,9 +37,8 @@ pub fn socket_name_parts(name: &str) -> Option<(u32, u64)> {
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Profile from now on, and leave by yourself after that time if one is given. Not over the
-    /// socket, but as the data of an attach.
-    Attach(Option<Duration>),
+    /// Profile from now on. Not over the socket, but as the data of an attach.
+    Attach(Stay),
     /// Say how things are.
     Status,
     /// Profile, if you don't.
@@ -50,6 +49,60 @@ pub enum Command {
     Set,
     /// Stop, and have the runtime let you go.
     Detach,
+}
+
+/// When an agent that is attached comes and goes, where a time is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stay {
+    /// After this time it leaves by itself.
+    pub leave_after: Option<Duration>,
+    /// After this it doesn't begin: who asked has given up, since the runtime took so long. Whole
+    /// milliseconds.
+    pub begin_before: Option<SystemTime>,
+}
+
+impl Stay {
+    /// Whether it is too late to begin.
+    #[must_use]
+    pub fn is_too_late(&self, now: SystemTime) -> bool {
+        self.begin_before.is_some_and(|before| now > before)
+    }
+
+    fn to_text(self) -> String {
+        let mut text = "attach".to_owned();
+        if let Some(time) = self.leave_after {
+            text.push_str(&format!(" for {}", duration_to_text(time)));
+        }
+        if let Some(before) = self.begin_before {
+            let ms = before.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            text.push_str(&format!(" before {ms}"));
+        }
+        text
+    }
+
+    fn parse(mut text: &str) -> Result<Self, String> {
+        let mut stay = Self::default();
+        while !text.is_empty() {
+            let mut words = text.splitn(3, ' ');
+            let (name, value) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            text = words.next().unwrap_or("");
+            let ms = || value.parse().ok().map(Duration::from_millis);
+            match name {
+                "for" => stay.leave_after = duration_from_text(value),
+                "before" => stay.begin_before = ms().and_then(|ms| UNIX_EPOCH.checked_add(ms)),
+                _ => return Err(format!("{name:?} is nothing to be said of an attach")),
+            }
+            let is_known = if name == "for" {
+                stay.leave_after.is_some()
+            } else {
+                stay.begin_before.is_some()
+            };
+            if !is_known {
+                return Err(format!("{value:?} is no time"));
+            }
+        }
+        Ok(stay)
+    }
 }
 
 /// A command, and settings by the names of their variables.
@@ -75,8 +128,7 @@ impl Request {
     #[must_use]
     pub fn to_text(&self) -> String {
         let word = match self.command {
-            Command::Attach(None) => "attach".to_owned(),
-            Command::Attach(Some(time)) => format!("attach {}", duration_to_text(time)),
+            Command::Attach(stay) => stay.to_text(),
             Command::Status => "status".to_owned(),
             Command::Start => "start".to_owned(),
             Command::Stop => "stop".to_owned(),
@@ -95,11 +147,7 @@ impl Request {
         let first = lines.next().unwrap_or_default();
         let (word, argument) = first.split_once(' ').unwrap_or((first, ""));
         let command = match (word, argument) {
-            ("attach", "") => Command::Attach(None),
-            ("attach", time) => match duration_from_text(time) {
-                Some(time) => Command::Attach(Some(time)),
-                None => return Err(format!("{time:?} is no time")),
-            },
+            ("attach", times) => Command::Attach(Stay::parse(times)?),
             ("status", "") => Command::Status,
             ("start", "") => Command::Start,
             ("stop", "") => Command::Stop,
@@ -172,10 +220,13 @@ mod tests {
 
     #[test]
     fn requests_come_as_they_were_sent() {
-        let time = Some(Duration::from_millis(2500));
+        let leave_after = Some(Duration::from_millis(2500));
+        let begin_before = UNIX_EPOCH.checked_add(Duration::from_millis(1_764_000_000_123));
         for command in [
-            Command::Attach(None),
-            Command::Attach(time),
+            Command::Attach(Stay::default()),
+            Command::Attach(Stay { leave_after, begin_before: None }),
+            Command::Attach(Stay { leave_after: None, begin_before }),
+            Command::Attach(Stay { leave_after, begin_before }),
             Command::Status,
             Command::Start,
             Command::Stop,
@@ -187,6 +238,14 @@ mod tests {
             assert_eq!(Request::parse(&request.to_text()), Ok(request));
             assert_eq!(Request::parse(&Request::of(command).to_text()), Ok(Request::of(command)));
         }
+    }
+
+    #[test]
+    fn who_has_given_up_is_not_served() {
+        let now = UNIX_EPOCH + Duration::from_secs(1000);
+        let before = |time| Stay { begin_before: Some(time), ..Stay::default() };
+        assert!(!Stay::default().is_too_late(now) && !before(now).is_too_late(now));
+        assert!(before(now).is_too_late(now + Duration::from_millis(1)));
     }
 
     #[test]
@@ -203,7 +262,9 @@ mod tests {
         for (text, word) in [
             ("", "\"\" is no command"),
             ("dance\n", "\"dance\" is no command"),
-            ("attach soon\n", "\"soon\" is no time"),
+            ("attach for soon\n", "\"soon\" is no time"),
+            ("attach before\n", "\"\" is no time"),
+            ("attach 2s\n", "\"2s\" is nothing to be said"),
             ("stop now\n", "\"stop now\" is no command"),
             ("set\nA\n", "\"A\" is no NAME=VALUE"),
         ] {

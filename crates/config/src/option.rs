@@ -204,6 +204,12 @@ impl Opt {
         }
     }
 
+    /// Whether its value is a path.
+    #[must_use]
+    pub const fn is_path(&self) -> bool {
+        matches!(self.kind, Kind::Path { .. })
+    }
+
     /// What stands for the value in a usage line, such as `DURATION`.
     #[must_use]
     pub const fn placeholder(&self) -> &'static str {

@@ -50,6 +50,10 @@ impl Socket {
         if state == 'Z' || state == 'X' {
             return Err(Unreachable::NoProcess);
         }
+        if state == 'T' {
+            // It would answer once it goes on, when nobody waits for that any more.
+            return Err(Unreachable::Stopped(process.pid()));
+        }
         let environment = process.environment();
         let folders = folders(process, environment.as_deref().ok());
         match find(process, &folders) {

@@ -22,6 +22,8 @@ pub enum Unreachable {
     OtherUser(u32),
     /// It was started a moment ago, and has no socket yet.
     Starting,
+    /// It was stopped by a signal, as by Ctrl-Z, and its number.
+    Stopped(u32),
     /// There is no socket of it in these folders.
     NoSocket(Vec<PathBuf>),
     /// `/proc` does not tell enough of it.
@@ -44,6 +46,7 @@ impl Unreachable {
             Self::SwitchedOff(setting) => format!("its diagnostics are switched off by {setting}"),
             Self::OtherUser(user) => format!("it belongs to another user ({user})"),
             Self::Starting => "its runtime is still starting".to_owned(),
+            Self::Stopped(_) => "it is stopped by a signal (SIGSTOP or Ctrl-Z)".to_owned(),
             Self::NoSocket(folders) => {
                 let folders: Vec<_> =
                     folders.iter().map(|path| path.display().to_string()).collect();
@@ -58,8 +61,9 @@ impl Unreachable {
 
     /// What to do.
     #[must_use]
-    pub fn remedy(&self) -> &'static str {
-        match self {
+    pub fn remedy(&self) -> String {
+        let remedy = match self {
+            Self::Stopped(pid) => return format!("`kill -CONT {pid}` has it go on"),
             Self::NoProcess | Self::NotDotnet => "see what there is with `corprof ps`",
             Self::NativeAot | Self::Mono => "publish it for CoreCLR, without PublishAot",
             Self::SwitchedOff(_) => {
@@ -74,9 +78,13 @@ impl Unreachable {
                  without the socket: `corprof run`"
             }
             Self::Hidden(Hidden::Gone) => "see what there is with `corprof ps`",
-            Self::Hidden(_) => "run corprof as the process's own user, or as root",
+            Self::Hidden(_) => {
+                "run corprof as the process's own user or as root; in a container root needs the \
+                 capability SYS_PTRACE for it"
+            }
             Self::Silent(error) => error.remedy(),
-        }
+        };
+        remedy.to_owned()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::event::{Event, Inbox, Timed, Told};
 use crate::log::Log;
-use crate::output::{Output, Written};
+use crate::output::{Output, Written, check_folder};
 use crate::pauses::Pauses;
 use crate::spans::Spans;
 use crate::ticker::TickerState;
@@ -193,7 +193,7 @@ impl Collector {
     /// Runs until told to stop; then writes the last profile.
     pub fn run(mut self) {
         if let Some(output) = &self.output {
-            if let Err(error) = output.check() {
+            if let Err(error) = check_folder(output.folder()) {
                 self.complaint = Some(error.kind());
                 let (folder, remedy) = (output.folder().display(), remedy(&error));
                 self.log

@@ -46,6 +46,7 @@ mod watched;
 pub use ::export::Status as ExportStatus;
 pub use event::{Event, Inbox};
 pub use log::Log;
+pub use output::check_folder;
 pub use pauses::{PauseReason, Pauses};
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};

@@ -36,6 +36,16 @@ pub struct Output {
     unwritten: VecDeque<Unwritten>,
 }
 
+/// Whether profiles can be written to a folder, which is made if it is not there.
+///
+/// # Errors
+/// Why not.
+pub fn check_folder(folder: &Path) -> io::Result<()> {
+    let name = format!("corprof-{}.check", std::process::id());
+    write_whole(folder, &name, &[])?;
+    fs::remove_file(folder.join(name))
+}
+
 impl Output {
     /// The folder, made when something is written or checked.
     #[must_use]
@@ -47,16 +57,6 @@ impl Output {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// Whether files can be written there now, to be told at the start and not after a period.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check(&self) -> io::Result<()> {
-        let name = format!("corprof-{}.check", std::process::id());
-        write_whole(&self.folder, &name, &[])?;
-        fs::remove_file(self.folder.join(name))
     }
 
     /// The number after those of the files that are there of this service and process id: in a
@@ -121,7 +121,7 @@ mod tests {
         let folder = base.join("profiles");
         fs::write(&folder, "in the way").expect("a file where the folder should be");
         let mut output = Output::new(folder.clone());
-        assert!(output.check().is_err());
+        assert!(check_folder(&output.folder).is_err());
         for n in 0..UNWRITTEN_PROFILES_MAX as u64 + 2 {
             let written = output.write(format!("{n}.pb.gz"), vec![1; 10]);
             let expected = u64::from(n >= UNWRITTEN_PROFILES_MAX as u64);
@@ -132,7 +132,7 @@ mod tests {
         }
         fs::remove_file(&folder).expect("out of the way");
         assert!(matches!(output.write("last.pb.gz".to_owned(), vec![2]), Written::All));
-        output.check().expect("it can be written now");
+        check_folder(&output.folder).expect("it can be written now");
         let names: Vec<_> = fs::read_dir(&folder).expect("folder").flatten().collect();
         assert_eq!(names.len(), UNWRITTEN_PROFILES_MAX + 1);
         assert!(names.iter().all(|name| !name.file_name().to_string_lossy().starts_with('.')));

@@ -236,6 +236,11 @@ fn an_agent_does_what_it_is_told() -> Result<()> {
         ctl(&["start"])?.good()?;
         let said = ctl(&["set", "--cpu-interval", "2ms"])?.good()?;
         ensure!(said.contains("running") && said.contains("2ms"), "{said}");
+        // What can't be done is not taken in.
+        let said = ctl(&["set", "--out", "/proc/nowhere"])?;
+        let why = "profiles can't be written to /proc/nowhere";
+        ensure!(said.code == Some(1) && said.text.contains(why), "{}", said.text);
+        ensure!(!ctl(&["status"])?.good()?.contains("nowhere"), "it was taken in all the same");
         let said = ctl(&["stop"])?.good()?;
         ensure!(said.contains("stopped"), "{said}");
         let status = fs::read_to_string(format!("/proc/{pid}/timers"))?;

@@ -20,7 +20,7 @@ const REGRESSED: i32 = 3;
 fn a_change_of_known_size_is_found() -> Result<()> {
     let Some(base) = split("diff-base", "40")? else { return Ok(()) };
     let Some(again) = split("diff-again", "40")? else { return Ok(()) };
-    let Some(new) = split("diff-new", "60")? else { return Ok(()) };
+    let Some(new) = split("diff-new", "80")? else { return Ok(()) };
 
     let (code, changed) = diff(&base, &new, ">10%")?;
     ensure!(code == REGRESSED, "exit code {code}: {}", changed["rows"]);
@@ -37,7 +37,7 @@ fn a_change_of_known_size_is_found() -> Result<()> {
         let (change, half) = (number("change")?, number("half_width")?);
         println!("{name}: {change:.4} ±{half:.4}, and really {expected:.4}");
         ensure!((change - expected).abs() <= half, "{row}, and really {expected}");
-        ensure!(half < 0.15 && expected.abs() > 0.15, "{row} says nothing");
+        ensure!(expected.abs() > 0.3, "{row}: the program's work hardly changed");
     }
 
     let (code, same) = diff(&base, &again, ">2%")?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use diagnostics::{AttachError, Hidden, Process, check_fit};
+use diagnostics::{AttachError, Hidden, Process, Unreachable, check_fit};
 use nix::unistd::Uid;
 
 use super::cgroup::Limits;
@@ -94,9 +94,6 @@ pub fn cannot_look(hidden: Hidden) -> anyhow::Error {
         Hidden::Gone => {
             anyhow::anyhow!("there is no such process; `corprof ps` lists those of .NET")
         }
-        Hidden::Denied => anyhow::anyhow!(
-            "the system doesn't let us look at the process; run corprof as its user, or as root"
-        ),
-        Hidden::Failed(kind) => anyhow::anyhow!("the process can't be looked at: {kind}"),
+        Hidden::Denied | Hidden::Failed(_) => anyhow::anyhow!("{}", Unreachable::Hidden(hidden)),
     }
 }

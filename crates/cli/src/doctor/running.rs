@@ -64,7 +64,13 @@ fn no_runtime(process: &Process) -> Check {
 /// The agent: in the process already, or whether the process could load it.
 fn agent_there(target: &Target, given: Option<&Path>) -> Check {
     if target.is_profiled && given.is_none() {
-        return Check::fine(Topic::Agent, "the agent is in it and works");
+        let pid = target.process.pid();
+        return Check::bad(
+            Topic::Agent,
+            Level::Note,
+            "an agent is in it and works",
+            format!("`corprof ctl {pid} status` says what it does"),
+        );
     }
     // As the process sees it, it may be a path that is not there for us.
     let path = match (given, agent::find(given)) {

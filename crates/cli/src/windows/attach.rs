@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use config::PROFILER_GUID;
-use config::control::{Command, Request};
+use config::control::{Command, Request, Stay};
 use diagnostics::{Guid, Socket, listening};
 use serde_json::json;
 
@@ -131,7 +131,8 @@ fn request(args: &AttachArgs, folder: &Path) -> Request {
     settings.retain(|(name, _)| always.iter().all(|(other, _)| other != name));
     settings.extend(always.map(|(name, value)| (name.to_owned(), value)));
     let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
-    Request { command: Command::Attach(leave_after), settings }
+    let begin_before = SystemTime::now().checked_add(ATTACH_PATIENCE);
+    Request { command: Command::Attach(Stay { leave_after, begin_before }), settings }
 }
 
 /// Waits until the time is over, somebody stops us, or the process or the agent is gone.

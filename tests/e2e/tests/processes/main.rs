@@ -4,12 +4,18 @@
 mod obstacles;
 mod running;
 
+use std::process::Command;
+use std::time::SystemTime;
+
 use anyhow::{Context, Result, ensure};
+use config::PROFILER_GUID;
+use config::control::{self, Request, Stay};
+use diagnostics::{AttachError, Guid, Hresult, Socket};
 use e2e::built;
 use rig::{Net8, Net9, Net10, Net31};
 use serde_json::Value;
 
-use crate::running::{Running, behind, contained, program, signal};
+use crate::running::{LIMIT, Running, behind, contained, program, signal};
 
 fn is_no(row: &Value, reason: &str) -> bool {
     let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -102,13 +108,34 @@ fn why_a_process_cannot_be_profiled_is_said() -> Result<()> {
 fn a_stopped_process_holds_up_nobody() -> Result<()> {
     let Some(command) = program("ps-stopped", Net8)? else { return Ok(()) };
     let mut running = Running::start(command)?;
+    let pid = running.pid.to_string();
     running.row(|row| row["profilable"] == true)?;
     signal("STOP", running.pid)?;
-    running.row(|row| is_no(row, "did not answer"))?;
+    running.row(|row| is_no(row, "stopped by a signal"))?;
     let (bad, code) = running.doctor()?;
     ensure!(code == Some(1) && bad.contains(&"prevents socket".to_owned()), "{bad:?}");
+    // It would come in when the process goes on, and nobody would wait for it.
+    let output = Command::new(&built()?.corprof).args(["attach", &pid]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(said.contains("kill -CONT") && !output.status.success(), "{said}");
     signal("CONT", running.pid)?;
     running.row(|row| row["profilable"] == true)?;
+    Ok(())
+}
+
+/// A runtime that took too long to load the agent, for whoever asked for it.
+#[test]
+fn an_agent_that_comes_too_late_does_not_stay() -> Result<()> {
+    let Some(command) = program("attach-late", Net9)? else { return Ok(()) };
+    let mut running = Running::start(command)?;
+    running.row(|row| row["profilable"] == true)?;
+    let stay = Stay { begin_before: Some(SystemTime::UNIX_EPOCH), ..Stay::default() };
+    let data = Request::of(control::Command::Attach(stay)).to_text();
+    let class = Guid::parse(PROFILER_GUID).context("no number")?;
+    let socket = Socket::of(running.pid)?.with_timeout(LIMIT);
+    let answer = socket.attach_profiler(LIMIT, class, &built()?.agent, data.as_bytes());
+    ensure!(matches!(answer, Err(AttachError::Refused(Hresult::CANCELLED))), "{answer:?}");
+    running.row(|row| row["profiled"] == false)?;
     Ok(())
 }
 
