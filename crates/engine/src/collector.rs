@@ -184,8 +184,7 @@ impl Collector {
             start: Marks::default(),
             told: Vec::new(),
         };
-        // Its threads have used nothing yet; the clock of the thread that makes it is another's.
-        collector.start = Marks { own_cpu_ns: 0, process_cpu_ns, ..collector.marks() };
+        collector.start = Marks { process_cpu_ns, ..collector.marks() };
         collector.accounts.begin(collector.start.monotonic_ns);
         collector
     }
@@ -224,7 +223,7 @@ impl Collector {
     fn keep_within_budget(&mut self) {
         let slowdown = self.budget.slowdown(
             clock::monotonic_ns(),
-            self.own_cpu_ns(),
+            thread::spawned_cpu_ns(),
             self.shared.kept.load(Ordering::Relaxed),
         );
         self.slowdown = self.slowdown.max(slowdown);
@@ -233,13 +232,6 @@ impl Collector {
             self.shared.cpu_interval_ns.store(interval_ns, Ordering::Relaxed);
             self.log.debug(&format!("samples are taken 1/{slowdown} as often, for the budget"));
         }
-    }
-
-    /// CPU time of the profiler's threads, in nanoseconds.
-    fn own_cpu_ns(&self) -> u64 {
-        let ticker_cpu_ns = self.ticker.own_cpu_ns.load(Ordering::Relaxed);
-        let exporter_cpu_ns = self.exporter.as_ref().map_or(0, |exporter| exporter.cpu_ns());
-        clock::own_cpu_ns().saturating_add(ticker_cpu_ns).saturating_add(exporter_cpu_ns)
     }
 
     /// Waits for work, at most so long, and does it.
@@ -432,7 +424,7 @@ impl Collector {
             unix_ns: clock::wall_clock_ns(),
             monotonic_ns: clock::monotonic_ns(),
             process_cpu_ns,
-            own_cpu_ns: self.own_cpu_ns(),
+            own_cpu_ns: thread::spawned_cpu_ns(),
             cpu_samples: self.shared.kept.load(Ordering::Relaxed),
             wall_samples: self.ticker.wall_samples.load(Ordering::Relaxed),
             losses: std::array::from_fn(counter),

@@ -104,10 +104,11 @@ impl Natives {
 
     /// Looks for threads that have come or gone, if it is time to.
     pub fn tick(&mut self) {
-        let (start_ns, start_cpu_ns) = (clock::monotonic_ns(), clock::own_cpu_ns());
+        let start_ns = clock::monotonic_ns();
         if start_ns < self.next_ns || !self.registry.tracks_natives() {
             return;
         }
+        let start_cpu_ns = clock::own_cpu_ns();
         self.registry.end_gone_natives();
         let is_time = start_ns >= self.list_ns;
         let is_quiet = self.candidates.is_empty() && !self.is_any_missing();

@@ -41,8 +41,6 @@ pub struct TickerState {
     pub slowdown: AtomicU32,
     /// Wall visits made.
     pub wall_samples: AtomicU64,
-    /// The ticker's CPU time, in nanoseconds.
-    pub own_cpu_ns: AtomicU64,
 }
 
 impl TickerState {
@@ -122,7 +120,6 @@ impl Ticker {
             if self.shared.ring.fill() > RING_SLOTS as u64 / 4 {
                 self.inbox.hurry();
             }
-            self.state.own_cpu_ns.store(clock::own_cpu_ns(), Ordering::Relaxed);
             let idle_ns = if quiet_times < QUIET_TIMES { IDLE_NS_MAX } else { QUIET_NS_MAX };
             let idle_ns = self.slowed(idle_ns).min(SLOWED_IDLE_NS_MAX);
             let limit_ns = if looks_for_room { ROOM_NS } else { idle_ns };

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,8 +54,6 @@ struct Shared {
     changed: Condvar,
     cut: Cut,
     timeout: Duration,
-    /// CPU time of the thread, in nanoseconds.
-    cpu_ns: AtomicU64,
 }
 
 impl Shared {
@@ -110,7 +107,6 @@ impl Exporter {
             changed: Condvar::new(),
             cut,
             timeout: config.export.timeout,
-            cpu_ns: AtomicU64::new(0),
         });
         spawn(Arc::clone(&shared), client).map_err(StartError::Thread)?;
         let flush_limit = config.export.exit_flush;
@@ -168,12 +164,6 @@ impl Exporter {
                 *sum = sum.saturating_add(n);
             }
         }
-    }
-
-    /// CPU time of its thread, in nanoseconds.
-    #[must_use]
-    pub fn cpu_ns(&self) -> u64 {
-        self.shared.cpu_ns.load(Ordering::Relaxed)
     }
 
     /// Ends: sends what it can within the limit, and puts the rest on disk.
@@ -251,7 +241,6 @@ fn run(shared: &Shared, mut client: Client) {
         if let Some(job) = state.core.next(now_ns, is_ending) {
             drop(state);
             let result = client.post(&job.request, limit.min(shared.timeout));
-            shared.cpu_ns.store(sys::clock::own_cpu_ns(), Ordering::Relaxed);
             state = shared.lock();
             state.core.done(&job, result, sys::clock::monotonic_ns());
             continue;
