@@ -159,8 +159,8 @@ fn at_work(pid: u32, name: &str) -> String {
     format!(
         "can't attach to process {pid} ({name}): an agent is in it already, by its start or \
          another `corprof attach`; `corprof ctl {pid} status` says what it does, \
-         `corprof ctl {pid} start` has it profile, and where `ctl` does not reach it, \
-         it ends with the process"
+         `corprof ctl {pid} start` has it profile, `corprof ctl {pid} detach` has it leave, \
+         and where `ctl` does not reach it, it ends with the process"
     )
 }
 
