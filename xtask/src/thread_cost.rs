@@ -153,11 +153,12 @@ impl Bench<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start corprof attach")?;
         let errors = child.stderr.take().context("no output")?;
-        let mut line = String::new();
-        let read = BufReader::new(errors).read_line(&mut line);
-        let attached = Attached { child, took: began.elapsed() };
-        read?;
-        ensure!(line.contains("profiling process"), "not attached: {line}");
+        let mut attached = Attached { child, took: Duration::ZERO };
+        let (mut errors, mut said) = (BufReader::new(errors), String::new());
+        while !said.contains("profiling process") {
+            ensure!(errors.read_line(&mut said)? > 0, "not attached: {said}");
+        }
+        attached.took = began.elapsed();
         Ok(attached)
     }
 }
