@@ -50,22 +50,6 @@ pub struct Blocks {
     pub hijack: Option<u64>,
 }
 
-/// Puts rows in the order of their functions' addresses, given the positions of each function's
-/// rows. Linkers put the parts of one object file at several places, so entries are not in order;
-/// but there are some ten times as many rows as functions to sort.
-#[cfg(any(target_os = "linux", test))]
-pub(crate) fn order(rows: &mut Vec<Row>, mut functions: Vec<(u64, Range<usize>)>) {
-    if functions.is_sorted_by_key(|(start, _)| *start) {
-        return;
-    }
-    functions.sort_unstable_by_key(|(start, rows)| (*start, rows.start));
-    let mut ordered = Vec::with_capacity(rows.len());
-    for (_, positions) in functions {
-        ordered.extend_from_slice(rows.get(positions).unwrap_or_default());
-    }
-    *rows = ordered;
-}
-
 /// Sorts rows and merges equal neighbours. Where an entry's end meets another's start, the start
 /// wins; where two rows with rules stand at one offset, the later one in the section does.
 pub(crate) fn tidy(rows: &mut Vec<Row>) {
@@ -93,21 +77,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_put_in_order_and_merged() {
+    fn rows_are_sorted_and_merged() {
         let row = |offset, rule| Row { offset, rule };
         const END: u32 = Row::NO_RULE;
         // Functions from 8 to 20, from 0 to 8, and from 30 to 40.
         let mut rows = vec![row(8, 1), row(9, 2), row(20, END), row(0, 1), row(4, 2), row(8, END)];
         rows.extend([row(30, 3), row(30, 4), row(34, 4), row(40, END)]);
-        let functions = vec![(8, 0..3), (0, 3..6), (30, 6..10)];
-        let mut ordered = rows.clone();
-        order(&mut ordered, functions);
-        assert_eq!(ordered[..4], [row(0, 1), row(4, 2), row(8, END), row(8, 1)]);
-        for rows in [&mut rows, &mut ordered] {
-            tidy(rows);
-            let expected = [row(0, 1), row(4, 2), row(8, 1), row(9, 2), row(20, END), row(30, 4)];
-            assert_eq!(rows[..6], expected);
-            assert_eq!(rows[6..], [row(40, END)]);
-        }
+        tidy(&mut rows);
+        let expected = [row(0, 1), row(4, 2), row(8, 1), row(9, 2), row(20, END), row(30, 4)];
+        assert_eq!(rows[..6], expected);
+        assert_eq!(rows[6..], [row(40, END)]);
     }
 }

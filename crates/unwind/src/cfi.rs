@@ -14,7 +14,7 @@ use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::Row;
 
-use crate::blocks::{Block, Blocks, Losses, order, tidy};
+use crate::blocks::{Block, Blocks, Losses, tidy};
 use crate::bytes::{Bytes, ReadMemory};
 use crate::eh_frame::EhFrame;
 use crate::entries::{Entries, Entry};
@@ -51,14 +51,12 @@ pub fn blocks(
         rules,
         read_memory,
         blocks,
-        functions: vec![Vec::new(); code.len()],
         count: 0,
         losses: Losses::default(),
         hijack: None,
     };
     reader.run();
-    for (block, functions) in reader.blocks.iter_mut().zip(reader.functions) {
-        order(&mut block.rows, functions);
+    for block in &mut reader.blocks {
         tidy(&mut block.rows);
     }
     Blocks { blocks: reader.blocks, losses: reader.losses, hijack: reader.hijack }
@@ -71,8 +69,6 @@ struct Reader<'a, 'r> {
     rules: &'r mut Rules,
     read_memory: ReadMemory,
     blocks: Vec<Block>,
-    /// What each block has rows of, see `order`.
-    functions: Vec<Vec<(u64, Range<usize>)>>,
     count: usize,
     losses: Losses,
     hijack: Option<u64>,
@@ -85,9 +81,7 @@ impl<'a> Reader<'a, '_> {
         loop {
             rows.clear();
             match self.entries.next(&mut rows) {
-                None => return,
-                // Without its length there is no way to the entries behind it.
-                Some(Entry::Bad) => return count(&mut self.losses.bad_entries),
+                None => break,
                 Some(Entry::Plain(range)) => self.function(range, &mut rows),
                 Some(Entry::Other(offset)) => match self.parsed(offset) {
                     Some(fde) => {
@@ -97,6 +91,10 @@ impl<'a> Reader<'a, '_> {
                     None => count(&mut self.losses.bad_entries),
                 },
             }
+        }
+        // Without its length there is no way to the entries behind it.
+        if self.entries.is_cut {
+            count(&mut self.losses.bad_entries);
         }
     }
 
@@ -141,17 +139,8 @@ impl<'a> Reader<'a, '_> {
         if hijack::mend(rows, self.read_memory) {
             self.hijack = Some(start);
         }
-        let first = self.rows_of(block);
         self.rows(block, rows);
         self.push(block, end, Row::NO_RULE);
-        let rows = first..self.rows_of(block);
-        if let Some(functions) = self.functions.get_mut(block) {
-            functions.push((start, rows));
-        }
-    }
-
-    fn rows_of(&self, block: usize) -> usize {
-        self.blocks.get(block).map_or(0, |block| block.rows.len())
     }
 
     /// Appends the rows of one function.

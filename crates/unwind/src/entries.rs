@@ -21,33 +21,45 @@ pub enum Entry {
     Plain(Range<u64>),
     /// It is not; this is its offset.
     Other(usize),
-    /// It is cut off, and so are those behind it.
-    Bad,
 }
 
-/// The entries that are left.
+/// The entries that are left, mostly by rising addresses of their functions: linkers put the parts
+/// of one object file at several places, and there are some ten times as many rows to sort as
+/// entries.
 pub struct Entries<'a> {
     section: Section<'a>,
     bases: BaseAddresses,
     bytes: Bytes<'a>,
     /// Where the bytes were, in this process.
     address: u64,
-    at: usize,
+    places: std::vec::IntoIter<Place>,
+    /// Whether the last of them were cut off.
+    pub is_cut: bool,
     /// What is common to the entries that name the place; `None` if that is not plain.
     commons: FxHashMap<usize, Option<Common>>,
     /// The last one: entries of one object file follow each other.
     last: (usize, Option<Common>),
 }
 
+/// Where an entry is, and before that, if it is plain, where its function begins, from the
+/// section's beginning.
+type Place = (i32, u32);
+
 impl<'a> Entries<'a> {
     /// All entries of a section.
     pub fn new(section: Section<'a>, bases: BaseAddresses, frames: &'a EhFrame) -> Self {
+        let bytes = Bytes(&frames.bytes);
+        let (mut places, is_cut) = places(bytes);
+        if !places.is_sorted() {
+            places.sort_unstable();
+        }
         Self {
             section,
             bases,
-            bytes: Bytes(&frames.bytes),
+            bytes,
             address: frames.address,
-            at: 0,
+            places: places.into_iter(),
+            is_cut,
             commons: FxHashMap::default(),
             last: (usize::MAX, None),
         }
@@ -56,45 +68,25 @@ impl<'a> Entries<'a> {
     /// The next entry for a function, whose rows are appended if it is plain; `None` after the
     /// last.
     pub fn next(&mut self, rows: &mut Vec<(u64, Rule)>) -> Option<Entry> {
-        loop {
-            let (at, bytes) = (self.at, self.bytes);
-            let rest = bytes.tail(at)?;
-            let length = entry_bytes(rest)?;
-            let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
-            let Some(end) = end.filter(|end| *end <= bytes.0.len()) else {
-                self.at = bytes.0.len();
-                return Some(Entry::Bad);
-            };
-            self.at = end;
-            // The length has four bytes, or twelve if the first four are full.
-            let head = if rest.starts_with(&[0xff; 4]) { 12 } else { 4 };
-            let names_at = at.saturating_add(head);
-            match bytes.u32(names_at) {
-                // Common to others.
-                Some(0) => continue,
-                Some(back) if head == 4 => {
-                    if let Some(range) = self.plain(names_at, back, end, rows) {
-                        return Some(Entry::Plain(range));
-                    }
-                    rows.clear();
-                }
-                _ => {}
+        let (_, at) = self.places.next()?;
+        let at = at as usize;
+        match self.plain(at, rows) {
+            Some(range) => Some(Entry::Plain(range)),
+            None => {
+                rows.clear();
+                Some(Entry::Other(at))
             }
-            return Some(Entry::Other(at));
         }
     }
 
-    /// The function of an entry that names what it has in common with others so many bytes before
-    /// `names_at`, and ends at `end`.
-    fn plain(
-        &mut self,
-        names_at: usize,
-        back: u32,
-        end: usize,
-        rows: &mut Vec<(u64, Rule)>,
-    ) -> Option<Range<u64>> {
-        let common = self.common(names_at.checked_sub(usize::try_from(back).ok()?)?)?;
-        let bytes = Bytes(self.bytes.0.get(..end)?);
+    /// The function of the entry there, if it is plain.
+    fn plain(&mut self, at: usize, rows: &mut Vec<(u64, Rule)>) -> Option<Range<u64>> {
+        // Four bytes of length; one of more bytes has others here.
+        let length = self.bytes.u32(at).filter(|length| *length != u32::MAX)?;
+        let names_at = at.checked_add(4)?;
+        let bytes = Bytes(self.bytes.0.get(..names_at.checked_add(length as usize)?)?);
+        // It names what it has in common with others so many bytes before.
+        let common = self.common(names_at.checked_sub(bytes.u32(names_at)? as usize)?)?;
         let place = names_at.checked_add(4)?;
         let offset = i64::from(bytes.i32(place)?);
         let start = self.address.wrapping_add(place as u64).wrapping_add_signed(offset);
@@ -116,6 +108,29 @@ impl<'a> Entries<'a> {
         }
         self.last.1
     }
+}
+
+/// The places of all entries for functions, and whether there are more that are cut off.
+fn places(bytes: Bytes<'_>) -> (Vec<Place>, bool) {
+    /// An entry of few rows; most have more.
+    const ENTRY_BYTES: usize = 24;
+    let mut places = Vec::with_capacity(bytes.0.len() / ENTRY_BYTES);
+    let mut at = 0_usize;
+    while let Some(length) = bytes.tail(at).and_then(entry_bytes) {
+        let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
+        let Some(end) = end.filter(|end| *end <= bytes.0.len()) else { return (places, true) };
+        // The length has four bytes, or twelve if the first four are full.
+        let head = if bytes.u32(at) == Some(u32::MAX) { 12 } else { 4 };
+        let names_at = at.saturating_add(head);
+        // What is common to others names nothing.
+        if bytes.u32(names_at) != Some(0) {
+            let start = bytes.i32(names_at.saturating_add(4)).unwrap_or_default();
+            let start = i32::try_from(names_at).unwrap_or_default().saturating_add(start);
+            places.push((start, u32::try_from(at).unwrap_or(u32::MAX)));
+        }
+        at = end;
+    }
+    (places, false)
 }
 
 /// What is common to entries; `None` if it is not plain: then neither are they.
