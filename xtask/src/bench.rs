@@ -26,6 +26,7 @@ names, all if none is given:
   curves     by idle threads, depth of stacks and rate [--curve threads|depth|rate]...
   latency    answers of a web service at a constant load [--rounds N]
   start      what a program pays that ends at once [--rounds N]
+  memory     of a program that compiles without an end [--minutes N]
   spans web  what a request costs [--rounds N]
   micro      the parts that work for each sample, alone [--check]
   handler    instructions of a walk, by depth
@@ -35,7 +36,7 @@ names, all if none is given:
 
 --check      fail if a count is not what it was
 --quick      only enough to see that it works
---write      have docs/performance hold the numbers and plots of the first four";
+--write      have docs/performance hold the numbers and plots of the first five";
 const ROUNDS: usize = 5;
 /// Benchmarks that need no .NET; see `micro_cost` and `handler_cost`.
 const MICRO: &str = "micro";
@@ -221,6 +222,7 @@ impl Asked {
                 "--check" => check = true,
                 "--help" => bail!("{USAGE}"),
                 "--rounds" => wanted.rounds = Some(number(rest.next())?),
+                "--minutes" => wanted.minutes = Some(number(rest.next())?),
                 "--series" => wanted.series = Some(number(rest.next())?),
                 "--threads" => threads.push(number(rest.next())?),
                 "--seconds" => seconds = Some(number(rest.next())? as u64),

@@ -16,6 +16,7 @@ use sys::clock;
 
 use self::account::{Account, Early};
 use self::place::{Payer, Place, Walked};
+use self::recent::Recent;
 use self::stacks::Buffers;
 use crate::event::{BlockedStack, Event, Told};
 use crate::gc_waits::GcWaits;
@@ -61,6 +62,7 @@ pub struct Accounts {
     until_ns: u64,
     begin_ns: u64,
     buffers: Buffers,
+    recent: Recent,
     #[cfg(feature = "oracle")]
     oracle: crate::oracle::Oracle,
 }
@@ -99,6 +101,7 @@ impl Accounts {
             until_ns: 0,
             begin_ns: 0,
             buffers: Buffers::default(),
+            recent: Recent::default(),
             #[cfg(feature = "oracle")]
             oracle,
         }
@@ -124,18 +127,17 @@ impl Accounts {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bytes = self.aggregate.bytes().saturating_add(self.symbolizer.bytes());
-        bytes.saturating_add(self.requests.bytes())
+        bytes.saturating_add(self.requests.bytes()).saturating_add(self.recent.bytes())
     }
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
         self.pass(sample.time_ns);
         let class = self.account(sample.thread, sample.tid).class;
-        let walked = Walked { class, ..self.walked(sample) };
+        let (walked, id) = self.placed(sample, class);
         #[cfg(feature = "oracle")]
         self.ask_oracle(sample, &walked);
         self.ends.add(walked.end, 1);
-        let id = self.intern(&walked);
         let context = sample.context;
         let state = ThreadState::Running;
         let place = Place { walked, id: Some(id), state, in_runtime: None, context };
@@ -397,6 +399,14 @@ impl Accounts {
     /// computed.
     fn charge_blocked(&mut self, thread: ThreadRef, wall_ns: u64) {
         let values = Values { wall_ns, ..Values::default() };
+        let known = self.threads.get(&thread).and_then(|account| {
+            let place = account.blocked.as_ref()?;
+            let payer = Payer { thread: account.key, context: place.context };
+            Some((payer, place.id?, place.state))
+        });
+        if let Some((payer, id, state)) = known {
+            return self.add(payer, id, state, values);
+        }
         let place = |account: &Account| account.blocked.clone();
         match self.threads.get(&thread).and_then(place) {
             Some(mut place) => {
@@ -539,6 +549,7 @@ impl Accounts {
 
 mod account;
 mod place;
+mod recent;
 mod stacks;
 #[cfg(test)]
 mod tests;

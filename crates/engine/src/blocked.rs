@@ -10,8 +10,9 @@ use signal::record::ThreadRef;
 use signal::sample::StackCopy;
 use signal::walk::{Bounds, Start, walk};
 use sys::clock;
-use sys::memory::StackWindow;
+use sys::memory::{StackWindow, copy_own};
 use sys::proc::Blocked;
+use unwind::prologue;
 
 use crate::event::BlockedStack;
 use crate::gc_waits::InPause;
@@ -69,7 +70,8 @@ impl BlockedReader {
             unreadable |= word.is_none();
             word
         };
-        let walked = walk(&tables, bounds, start, &[], read, &mut self.frames);
+        let prologue = |set_at| prologue::read(set_at, copy_own);
+        let walked = walk(&tables, bounds, start, &[], read, prologue, &mut self.frames);
         // The walker asks only for what lies in the stack: what can't be had is not outside it.
         let end = match walked.end {
             EndReason::OutsideStack if unreadable => EndReason::Unreadable,

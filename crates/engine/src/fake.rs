@@ -87,7 +87,7 @@ impl Runtime for Table {
 /// Handlers' state with so many records and a ring of so many slots.
 pub fn shared(records: usize, slots: u64) -> &'static Shared {
     let records: Vec<Record> = (0..records).map(|_| Record::default()).collect();
-    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
+    let slots: Vec<_> = (0..slots).map(|_| Slot::new(Sample::default())).collect();
     Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))))
 }
 
@@ -95,7 +95,7 @@ pub fn shared(records: usize, slots: u64) -> &'static Shared {
 pub fn shared_with_tids(records: usize, slots: u64) -> &'static Shared {
     let by_tid: Vec<AtomicU32> = (0..model::limits::TIDS_MAX).map(|_| AtomicU32::new(0)).collect();
     let shared = shared(records, slots);
-    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
+    let slots: Vec<_> = (0..slots).map(|_| Slot::new(Sample::default())).collect();
     let ring = Ring::new(slots.leak());
     Box::leak(Box::new(Shared::new(shared.records, by_tid.leak(), ring)))
 }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use model::EndReason;
 use profile::{Aggregate, Period, Profile};
+use signal::context::SpanContext;
 use signal::handler::Shared;
 use signal::record::{Record, ThreadRef};
 use signal::ring::{Ring, Slot};
 use signal::sample::Sample;
 
 use crate::accounts::{Accounts, Wanted};
-use crate::event::Event;
+use crate::event::{BlockedStack, Event};
+use crate::gc_waits::InPause;
 use crate::publish::Publisher;
 use crate::runtime::{Assembly, Code, MethodName, ModuleKey, Runtime};
 use crate::symbolizer::Symbolizer;
@@ -60,13 +63,30 @@ fn address(stack: u64, depth: u64) -> u64 {
 
 fn shared() -> &'static Shared {
     let records: Vec<Record> = (0..1).map(|_| Record::default()).collect();
-    let slots: Vec<_> = (0..2).map(|index| Slot::new(index, Sample::default())).collect();
+    let slots: Vec<_> = (0..2).map(|_| Slot::new(Sample::default())).collect();
     Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))))
 }
 
 fn symbolizer(shared: &'static Shared) -> Symbolizer {
     let assembly = Assembly { file: "/app/Shop.dll".to_owned(), build_id: "0123".to_owned() };
     Symbolizer::new(Arc::new(AllMethods(Arc::new(assembly))), Publisher::new(shared))
+}
+
+fn accounts(shared: &'static Shared) -> Accounts {
+    let wanted = Wanted { cpu: true, wall: true, span_ids: true, timeline: false };
+    #[cfg(feature = "oracle")]
+    let oracle = {
+        let log = crate::log::Log::new(config::LogLevel::Off, None);
+        let assembly = Arc::new(Assembly { file: String::new(), build_id: String::new() });
+        crate::oracle::Oracle::new(Arc::new(AllMethods(assembly)), log)
+    };
+    Accounts::new(
+        shared,
+        wanted,
+        symbolizer(shared),
+        #[cfg(feature = "oracle")]
+        oracle,
+    )
 }
 
 /// Samples that are charged to accounts.
@@ -80,22 +100,7 @@ impl Charging {
     /// Samples of so many different stacks of so many frames, of some threads in turn.
     #[must_use]
     pub fn new(stacks: u64, frames: u64) -> Self {
-        let shared = shared();
-        let wanted = Wanted { cpu: true, wall: true, span_ids: true, timeline: false };
-        let symbolizer = symbolizer(shared);
-        #[cfg(feature = "oracle")]
-        let oracle = {
-            let log = crate::log::Log::new(config::LogLevel::Off, None);
-            let assembly = Arc::new(Assembly { file: String::new(), build_id: String::new() });
-            crate::oracle::Oracle::new(Arc::new(AllMethods(assembly)), log)
-        };
-        let mut accounts = Accounts::new(
-            shared,
-            wanted,
-            symbolizer,
-            #[cfg(feature = "oracle")]
-            oracle,
-        );
+        let mut accounts = accounts(shared());
         for index in 0..THREADS {
             let thread = ThreadRef { index, generation: 1 };
             accounts.event(Event::Started { thread, tid: index });
@@ -120,6 +125,51 @@ impl Charging {
 
     /// The profile of what was charged.
     pub fn profile(&mut self) -> Profile {
+        let (profile, _, _) = self.accounts.take(Period::default());
+        profile
+    }
+}
+
+/// Threads that wait, each at one of a few places.
+pub struct Waiting {
+    accounts: Accounts,
+    threads: u32,
+}
+
+impl Waiting {
+    /// So many threads, which wait under stacks of so many frames.
+    #[must_use]
+    pub fn new(threads: u32, frames: u64) -> Self {
+        /// The workers of a pool wait at one place, those of the program at a few more.
+        const PLACES: u64 = 4;
+        let mut accounts = accounts(shared());
+        for index in 0..threads {
+            let thread = ThreadRef { index, generation: 1 };
+            accounts.event(Event::Started { thread, tid: 100_000 + index });
+            let addresses = (0..frames).map(|depth| address(u64::from(index) % PLACES * 50, depth));
+            let stack = BlockedStack {
+                frames: addresses.collect(),
+                gap: None,
+                end: EndReason::Root,
+                context: SpanContext::default(),
+                call: Some(202),
+                in_pause: InPause::default(),
+                copy: None,
+                #[cfg(feature = "oracle")]
+                cpu_clock_ns: 0,
+            };
+            accounts.event(Event::Blocked { thread, stack });
+        }
+        Self { accounts, threads }
+    }
+
+    /// A period in which all have waited: the profile of it.
+    pub fn profile(&mut self) -> Profile {
+        const PERIOD_NS: u64 = 60_000_000_000;
+        for index in 0..self.threads {
+            let thread = ThreadRef { index, generation: 1 };
+            self.accounts.event(Event::Waited { thread, wall_ns: PERIOD_NS + u64::from(index) });
+        }
         let (profile, _, _) = self.accounts.take(Period::default());
         profile
     }

@@ -415,11 +415,8 @@ fn make_shared() -> io::Result<&'static Shared> {
     // SAFETY: a record is made of atomic numbers, for which zero bytes are valid.
     let records: &'static [Record] = unsafe { pages::map_zeroed::<Record>(THREADS_MAX)? };
     // SAFETY: a slot is made of numbers and an enum whose first variant is 0, so zero bytes are
-    // valid; each slot is then given its own sequence number.
-    let slots = unsafe { pages::map_zeroed::<Slot<Sample>>(RING_SLOTS)? };
-    for (index, slot) in slots.iter_mut().enumerate() {
-        slot.set_index(index as u64);
-    }
+    // valid, and those of a slot at rest.
+    let slots: &'static [Slot<Sample>] = unsafe { pages::map_zeroed::<Slot<Sample>>(RING_SLOTS)? };
     // SAFETY: an atomic number of zero bytes is valid.
     let by_tid: &'static [AtomicU32] = unsafe { pages::map_zeroed::<AtomicU32>(TIDS_MAX)? };
     Ok(Box::leak(Box::new(Shared::new(records, by_tid, Ring::new(slots)))))

@@ -544,7 +544,7 @@ impl Registry {
             self.end_at(&mut threads, id, |tid| clocks.get(&tid).copied());
         }
         let ids: Vec<u32> = clocks.into_keys().collect();
-        let _readings = self.charge_unseen(&mut threads, process_ns, &ids);
+        self.charge_unseen(&mut threads, process_ns, &ids, |_, _| {});
         Some(process_ns)
     }
 }

@@ -18,6 +18,7 @@ use sys::proc::executable_ranges;
 use unwind::mangled;
 use unwind::modules::Module;
 use unwind::native::{Refresh, TableBuilder};
+use unwind::prologue;
 use unwind::symbols::Symbols;
 
 use crate::methods::Methods;
@@ -49,6 +50,8 @@ pub struct Named {
     pub funclet: bool,
     /// What a thread that is blocked below this frame waits for.
     pub wait: Option<Wait>,
+    /// Whether the address has that name until [`Symbolizer::version`] changes.
+    pub is_lasting: bool,
 }
 
 /// A stack that was walked again.
@@ -83,6 +86,7 @@ pub struct Symbolizer {
     executable: Executable,
     next_publication_ns: u64,
     cache: FxHashMap<u64, Named>,
+    version: u64,
     modules: FxHashMap<String, Option<ModuleId>>,
     assemblies: FxHashMap<Arc<Assembly>, Option<ModuleId>>,
 }
@@ -100,6 +104,7 @@ impl Symbolizer {
             executable: Executable::default(),
             next_publication_ns: 0,
             cache: FxHashMap::default(),
+            version: 0,
             modules: FxHashMap::default(),
             assemblies: FxHashMap::default(),
         };
@@ -112,7 +117,7 @@ impl Symbolizer {
         let start_ns = monotonic_ns();
         let native_changed = self.native.refresh() != Refresh::Unchanged;
         if native_changed {
-            self.cache.clear();
+            self.forget_names();
             let entries = self.native.entries();
             self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
@@ -126,6 +131,17 @@ impl Symbolizer {
             self.next_publication_ns = start_ns.saturating_add(pause_ns);
         }
         self.publisher.free();
+    }
+
+    fn forget_names(&mut self) {
+        self.cache.clear();
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// Another one each time that names of before may be out of date.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Bytes held, roughly.
@@ -142,20 +158,20 @@ impl Symbolizer {
     /// What was no method's code may be one's by now.
     pub fn forget_stubs(&mut self) {
         if self.methods.forget_stubs() {
-            self.cache.clear();
+            self.forget_names();
         }
     }
 
     /// A module or dynamic method is gone.
     pub fn unloaded(&mut self, module: ModuleKey) {
         if self.methods.forget(module) {
-            self.cache.clear();
+            self.forget_names();
         }
     }
 
     /// The aggregate's tables were emptied: frames must be interned anew.
     pub fn ids_reset(&mut self) {
-        self.cache.clear();
+        self.forget_names();
         self.modules.clear();
         self.assemblies.clear();
     }
@@ -186,7 +202,9 @@ impl Symbolizer {
             let methods = self.methods.small_table(&known);
             let now = self.publisher.current();
             let tables = Tables { managed: methods.view(), cache: Cache::default(), ..now };
-            let walked = walk(&tables, bounds, start, code, |place| copy.read(place), &mut frames);
+            let read = |place| copy.read(place);
+            let prologue = |set_at| prologue::read(set_at, copy_own);
+            let walked = walk(&tables, bounds, start, code, read, prologue, &mut frames);
             let again = sure.iter().copied().chain(frames.iter()).collect();
             let before = std::mem::replace(&mut known, again);
             if walked.guess.is_some() {
@@ -291,7 +309,8 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous, method: 0, funclet: false, wait: Wait::of_native(&module.name()) }
+        let wait = Wait::of_native(&module.name());
+        Named { frame, anonymous, method: 0, funclet: false, wait, is_lasting: true }
     }
 
     /// A module's symbols, read when they are first asked for; `None` if there are none, or if what
@@ -340,7 +359,8 @@ impl Symbolizer {
             line: None,
         });
         let wait = Some(Wait::of_method(&name.display));
-        Some(Named { frame, anonymous: false, method: key_of(&name), funclet, wait })
+        let method = key_of(&name);
+        Some(Named { frame, anonymous: false, method, funclet, wait, is_lasting: true })
     }
 
     fn managed_module(
@@ -368,7 +388,8 @@ impl Symbolizer {
             file: None,
             line: None,
         });
-        Named { frame, anonymous: false, method: 0, funclet: false, wait: None }
+        let (anonymous, funclet) = (false, false);
+        Named { frame, anonymous, method: 0, funclet, wait: None, is_lasting: false }
     }
 
     /// Asks the runtime what lies at an address, once for each method.
@@ -400,7 +421,7 @@ impl Symbolizer {
         let note = Arc::new(name);
         match code {
             // Other code was there before: its addresses mean something else now.
-            Some(code) if self.methods.learn(&code, &note) => self.cache.clear(),
+            Some(code) if self.methods.learn(&code, &note) => self.forget_names(),
             Some(_) => {}
             None if self.executable.holds(address) => self.methods.learn_stub(address, &note),
             None => {}

@@ -244,7 +244,7 @@ impl<K: Kernel> WallSampler<K> {
             // ones, in a list that grows.
             let Some(mut wall) = self.threads.remove(&thread) else { continue };
             visited = visited.saturating_add(1);
-            let next_ns = self.visit_if_moved(thread, &mut wall);
+            let next_ns = self.visit(thread, &mut wall, UNSEEN_NS_MAX);
             self.threads.insert(thread, wall);
             self.schedule.put(thread, now_ns, next_ns);
         }
@@ -280,7 +280,7 @@ impl<K: Kernel> WallSampler<K> {
             visited = visited.saturating_add(1);
             if let Some(mut wall) = self.threads.remove(&thread) {
                 // It is visited when it is due all the same.
-                self.visit_if_moved(thread, &mut wall);
+                self.visit(thread, &mut wall, UNSEEN_NS_MAX);
                 self.threads.insert(thread, wall);
             }
             if visited == self.beat.span_threads {
@@ -314,7 +314,7 @@ impl<K: Kernel> WallSampler<K> {
                 wall.stays(*thread, reading, self.shared, &mut self.kernel, &self.inbox)
             });
             if !has_stayed {
-                self.visit(*thread, wall);
+                self.visit(*thread, wall, 0);
             }
             wall.post_owed(&self.inbox, *thread);
         }
@@ -337,29 +337,25 @@ impl<K: Kernel> WallSampler<K> {
         self.samples
     }
 
-    /// The same as `visit`, unless there is nothing to be seen: a thread that has been on a
-    /// processor since its last visit has its time in samples.
-    fn visit_if_moved(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
-        let now_ns = self.kernel.now_ns();
-        if wall.unseen_ns(now_ns, &mut self.kernel).is_none_or(|ns| ns >= UNSEEN_NS_MAX) {
-            return self.visit(thread, wall);
-        }
+    /// Accounts for a thread's time since its last visit; returns when to visit it again. Less than
+    /// `unseen_ns_max` without a processor, in nanoseconds, is left to a later visit: all else of
+    /// such a thread's time is in samples.
+    fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread, unseen_ns_max: u64) -> u64 {
         self.samples = self.samples.saturating_add(1);
-        // What comes later belongs to what it works for by now.
-        wall.shares(thread, self.shared, now_ns);
-        now_ns.saturating_add(self.beat.tick_ns)
-    }
-
-    /// Accounts for a thread's time since its last visit; returns when to visit it again.
-    fn visit(&mut self, thread: ThreadRef, wall: &mut WallThread) -> u64 {
-        self.samples = self.samples.saturating_add(1);
-        if wall.glance(thread, self.shared, &mut self.kernel, &self.inbox) {
-            return wall.next_visit_ns(self.beat.tick_ns);
-        }
+        // The time first: a clock that has not moved by then had not at that time.
         let now_ns = self.kernel.now_ns();
         let soon_ns = now_ns.saturating_add(self.beat.tick_ns);
         // A thread that has just ended: its end is on its way, with the right clock.
         let Some(cpu_ns) = self.kernel.cpu_ns(wall.tid) else { return soon_ns };
+        let clocks = (now_ns, cpu_ns);
+        if wall.stays(thread, clocks, self.shared, &mut self.kernel, &self.inbox) {
+            return wall.next_visit_ns(self.beat.tick_ns);
+        }
+        if wall.unseen_ns(now_ns, cpu_ns).is_some_and(|ns| ns < unseen_ns_max) {
+            // What comes later belongs to what it works for by now.
+            wall.shares(thread, self.shared, now_ns);
+            return soon_ns;
+        }
         let held_up = self.kernel.held_up(thread, now_ns, cpu_ns);
         let looked = match self.kernel.look(thread, wall.tid, cpu_ns) {
             // It has not moved since, so this is where it was stopped at its work.

@@ -1,8 +1,8 @@
 //! Where samples add up: by stack, thread, state, span and labels, with a bound on everything.
 //!
 //! Ids stay valid over [`Aggregate::take`] until it says [`Ids::Reset`], which it does when more
-//! than half of a bound is used. An id from before is noticed (ids carry the epoch they belong to)
-//! and becomes a synthetic frame, never another function's time.
+//! than half of a bound is used, or little of much. An id from before is noticed (ids carry the
+//! epoch they belong to) and becomes a synthetic frame, never another function's time.
 
 use hashbrown::HashMap;
 use model::{FrameKind, Loss, ThreadState, limits};
@@ -18,6 +18,8 @@ use crate::profile::{Function, Location, Module, Period, Profile, StackNode, Val
 use crate::span::{SpanIds, SpanKey, SpanNumber, Spans};
 use crate::strings::Strings;
 use crate::timeline::{Moment, Moments};
+
+mod epochs;
 
 /// The frame for values whose stack had no place.
 const STACKS_OVER_LIMIT: &str = "[stacks over the limit]";
@@ -557,29 +559,8 @@ impl Aggregate {
             moments.clear();
         }
         self.names.retain(|_, thread| !thread.ended);
-        let ids = if self.is_half_full() { self.reset() } else { Ids::Kept };
+        let ids = if self.is_to_be_reset(&profile) { self.reset() } else { Ids::Kept };
         Taken { profile, ids, frames_over_limit }
-    }
-
-    fn is_half_full(&self) -> bool {
-        self.stacks.is_half_full()
-            || self.frames.is_half_full()
-            || self.functions.is_half_full()
-            || self.modules.is_half_full()
-            || self.strings.bytes() > self.limits.string_bytes / 2
-    }
-
-    fn reset(&mut self) -> Ids {
-        // New tables, not cleared ones: what a burst took goes back to the host.
-        self.strings = Strings::new(self.limits.string_bytes);
-        self.modules = Interned::new(self.limits.functions);
-        self.functions = Interned::new(self.limits.functions);
-        self.frames = Interned::new(self.limits.frames);
-        self.stacks = Interned::new(self.limits.stacks);
-        self.keys = Interned::new(self.limits.samples);
-        self.epoch = self.epoch.wrapping_add(1);
-        self.preset();
-        Ids::Reset
     }
 }
 

@@ -9,12 +9,12 @@
 //! name are in its `system_name` (`[managed] Raw.Name`); the profiler's own numbers and the
 //! endpoints' requests are comments. When samples came about is a field of our own.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::index::StringIndex;
+use crate::index::{StackIndex, StringIndex};
 use crate::kind::system_name;
 use crate::label_name::name_in_file;
 use crate::profile::{Profile, Sample, Values};
@@ -127,12 +127,15 @@ pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::R
     let mut encoder = Encoder {
         dialect,
         profile,
-        out: GzEncoder::new(out, compression(profile)),
+        out: BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(out, compression(profile))),
         message: Message::default(),
         head: Message::default(),
         nested: Message::default(),
         extra: Strings::new(usize::MAX),
+        fixed: Vec::new(),
         traces: Vec::new(),
+        stacks: Default::default(),
+        path: Vec::new(),
     };
     encoder.types()?;
     encoder.samples()?;
@@ -142,8 +145,14 @@ pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::R
     encoder.header()?;
     encoder.strings()?;
     encoder.moments()?;
-    encoder.out.finish()
+    encoder.out.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
 }
+
+/// Bytes that are pressed at a time: fields are small, and each call has its price.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// Stacks that are kept as they were written.
+const STACKS_KEPT: usize = 16;
 
 /// How hard to press. A profile of thousands of threads is much of the same, and gets small anyhow;
 /// pressing it well is most of what an idle process costs.
@@ -155,15 +164,21 @@ fn compression(profile: &Profile) -> Compression {
 struct Encoder<'a, W: Write> {
     dialect: Dialect,
     profile: &'a Profile,
-    out: GzEncoder<W>,
+    out: BufWriter<GzEncoder<W>>,
     /// The message at hand, its key and length, and a message inside it; kept for their memory.
     message: Message,
     head: Message,
     nested: Message,
     /// Strings that are not in the profile's table; their positions follow its own.
     extra: Strings,
+    /// The positions of this module's own strings, which each sample has several of.
+    fixed: Vec<(&'static str, u64)>,
     /// The string of each span's trace id.
     traces: Vec<u64>,
+    /// Some stacks as they were written: threads that wait do so at the same few places.
+    stacks: [(Option<StackIndex>, Message); STACKS_KEPT],
+    /// Frames of the stack at hand; kept for its memory.
+    path: Vec<u64>,
 }
 
 impl<W: Write> Encoder<'_, W> {
@@ -175,6 +190,17 @@ impl<W: Write> Encoder<'_, W> {
             // The empty string is the profile's first too.
             None => 0,
         }
+    }
+
+    /// The same for a string of this module's own, told by where it is.
+    fn fixed(&mut self, text: &'static str) -> u64 {
+        let known = self.fixed.iter().find(|(known, _)| std::ptr::eq(*known, text));
+        if let Some((_, position)) = known {
+            return *position;
+        }
+        let position = self.string(text);
+        self.fixed.push((text, position));
+        position
     }
 
     /// Writes the message at hand as a field of the profile.
@@ -211,7 +237,6 @@ impl<W: Write> Encoder<'_, W> {
             let trace = if is_known { self.string(&span.ids.trace_text()) } else { 0 };
             self.traces.push(trace);
         }
-        let mut locations = Vec::new();
         let merged;
         let samples = match self.dialect {
             Dialect::File | Dialect::Full => profile.samples.as_slice(),
@@ -221,14 +246,25 @@ impl<W: Write> Encoder<'_, W> {
             }
         };
         for sample in samples {
-            locations.clear();
-            locations.extend(profile.stack(sample.stack).map(|frame| id(frame.get())));
-            self.message.packed(field::SAMPLE_LOCATION, locations.iter().copied());
+            self.locations(sample.stack);
             self.message.packed(field::SAMPLE_VALUE, signed(sample.values).into_iter());
             self.labels(sample);
             self.finish(field::PROFILE_SAMPLE)?;
         }
         Ok(())
+    }
+
+    fn locations(&mut self, stack: StackIndex) {
+        let place = stack.get() % STACKS_KEPT;
+        let Some((kept, message)) = self.stacks.get_mut(place) else { return };
+        if *kept != Some(stack) {
+            self.path.clear();
+            self.path.extend(self.profile.stack(stack).map(|frame| id(frame.get())));
+            message.clear();
+            message.packed(field::SAMPLE_LOCATION, self.path.iter().copied());
+            *kept = Some(stack);
+        }
+        self.message.append(message);
     }
 
     fn labels(&mut self, sample: &Sample) {
@@ -245,34 +281,41 @@ impl<W: Write> Encoder<'_, W> {
                 Dialect::File | Dialect::Full => name_in_file(profile.text(label.name)),
                 Dialect::Pyroscope => label_name(profile.text(label.name)).into(),
             };
-            self.label(&name, field::LABEL_TEXT, u64::from(label.value.raw()));
+            let name = self.string(&name);
+            self.label(name, field::LABEL_TEXT, u64::from(label.value.raw()));
         }
     }
 
     fn series_labels(&mut self, sample: &Sample) {
         let Some(span) = self.profile.span_of(sample) else { return };
         if span.endpoint != StringIndex::EMPTY {
-            self.label(LABEL_SERIES_ENDPOINT, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
+            let key = self.fixed(LABEL_SERIES_ENDPOINT);
+            self.label(key, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
         }
         let root = span.ids.local_root_span_id;
         if root != 0 {
             let root = self.string(&format!("{root:016x}"));
-            self.label(LABEL_PROFILE_ID, field::LABEL_TEXT, root);
+            let key = self.fixed(LABEL_PROFILE_ID);
+            self.label(key, field::LABEL_TEXT, root);
         }
     }
 
     fn thread_labels(&mut self, sample: &Sample) {
         if let Some(thread) = sample.thread {
             if thread.tid != 0 {
-                self.label(LABEL_THREAD_ID, field::LABEL_NUMBER, u64::from(thread.tid));
+                let key = self.fixed(LABEL_THREAD_ID);
+                self.label(key, field::LABEL_NUMBER, u64::from(thread.tid));
             }
             if thread.name != StringIndex::EMPTY {
-                self.label(LABEL_THREAD_NAME, field::LABEL_TEXT, u64::from(thread.name.raw()));
+                let key = self.fixed(LABEL_THREAD_NAME);
+                self.label(key, field::LABEL_TEXT, u64::from(thread.name.raw()));
             }
         }
         if let Some(state) = sample.state {
-            let state = self.string(state.name());
-            self.label(LABEL_STATE, field::LABEL_TEXT, state);
+            // In this order: files of the same are the same.
+            let state = self.fixed(state.name());
+            let key = self.fixed(LABEL_STATE);
+            self.label(key, field::LABEL_TEXT, state);
         }
     }
 
@@ -285,16 +328,17 @@ impl<W: Write> Encoder<'_, W> {
             (LABEL_LOCAL_ROOT_SPAN_ID, field::LABEL_NUMBER, span.ids.local_root_span_id),
         ] {
             if value != 0 {
-                self.label(name, value_field, value);
+                let key = self.fixed(name);
+                self.label(key, value_field, value);
             }
         }
         if span.endpoint != StringIndex::EMPTY || span.ids == SpanIds::NONE {
-            self.label(LABEL_ENDPOINT, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
+            let key = self.fixed(LABEL_ENDPOINT);
+            self.label(key, field::LABEL_TEXT, u64::from(span.endpoint.raw()));
         }
     }
 
-    fn label(&mut self, key: &str, value_field: u64, value: u64) {
-        let key = self.string(key);
+    fn label(&mut self, key: u64, value_field: u64, value: u64) {
         self.nested.clear();
         self.nested.number(field::LABEL_KEY, key);
         self.nested.number(value_field, value);

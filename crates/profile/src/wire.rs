@@ -24,6 +24,11 @@ impl Message {
         self.bytes.clear();
     }
 
+    /// The fields of another message.
+    pub(crate) fn append(&mut self, fields: &Self) {
+        self.bytes.extend_from_slice(&fields.bytes);
+    }
+
     /// A number that is not zero.
     pub(crate) fn number(&mut self, field: u64, number: u64) {
         if number != 0 {

@@ -23,7 +23,7 @@ use signal::frames::Frames;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::{Region, Row, Table};
 use signal::tables::Tables;
-use signal::walk::{Bounds, Start, Walked, walk};
+use signal::walk::{Bounds, Start, Walked, no_prologue, walk};
 
 const STACK: u64 = 0x7fff_0000_0000;
 /// A step through a table that meets all its places: odd, and no neighbour's.
@@ -76,7 +76,7 @@ impl Made {
 /// One walk: what callgrind counts.
 #[inline(never)]
 fn measured(tables: &Tables<'_>, start: Start, stack: &[u64], frames: &mut Frames) -> Walked {
-    walk(tables, bounds(start, stack), start, &[], reader(stack), frames)
+    walk(tables, bounds(start, stack), start, &[], reader(stack), no_prologue, frames)
 }
 
 fn bounds(start: Start, stack: &[u64]) -> Bounds {
@@ -115,7 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cache = if cached == "known" { Cache { entries: &entries } } else { Cache::default() };
     let tables = Tables { native: native.view(), managed: managed.view(), hijack: 0, cache };
     let mut frames = Frames::default();
-    walk(&tables, bounds(start, &stack), start, &[], reader(&stack), &mut frames);
+    walk(&tables, bounds(start, &stack), start, &[], reader(&stack), no_prologue, &mut frames);
     let mut times_ns = Vec::new();
     for _ in 0..times {
         frames.clear();

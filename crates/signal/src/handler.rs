@@ -20,7 +20,7 @@ use crate::record::{Record, ThreadRef};
 use crate::ring::Ring;
 use crate::sample::Sample;
 use crate::tables::Tables;
-use crate::walk::{Bounds, Start, walk};
+use crate::walk::{Bounds, Start, no_prologue, walk};
 
 #[cfg(target_os = "linux")]
 pub use linux::on_signal;
@@ -180,7 +180,8 @@ unsafe fn take_sample<'a>(
     // SAFETY: inside the gate, as the caller promised.
     let tables = unsafe { shared.tables() };
     let start = Start { registers, exact: true };
-    let walked = walk(&tables, bounds, start, code(&tables), &mut read, &mut sample.frames);
+    let (code, frames) = (code(&tables), &mut sample.frames);
+    let walked = walk(&tables, bounds, start, code, &mut read, no_prologue, frames);
     sample.end = walked.end;
     sample.guessed = walked.guess.is_some();
     if let Some(guess) = walked.guess {

@@ -1,17 +1,19 @@
 //! The bounded hand-off from many handlers to one reader.
 //!
 //! ```text
-//! slot i at rest in round r:   sequence = r·N + i        free for the writer of position r·N + i
-//! after its writer:            sequence = position + 1   full, for the reader
-//! after its reader:            sequence = position + N   free for the next round
+//! slot i at rest in round r:   turn = r·N         free for the writer of position r·N + i
+//! after its writer:            turn = r·N + 1     full, for the reader
+//! after its reader:            turn = (r+1)·N     free for the next round
 //! ```
 //!
-//! A writer takes the position at `tail` by compare-exchange, and only if that slot's sequence says
+//! All turns begin with 0, so that memory of zeroes is a ring, none of which has to be touched.
+//!
+//! A writer takes the position at `tail` by compare-exchange, and only if that slot's turn says
 //! that it is free: so it owns the slot alone, and writes into it in place (a sample is 4 KiB: no
-//! copy). It gives it over by a release store of the sequence, which the reader acquires. The
+//! copy). It gives it over by a release store of the turn, which the reader acquires. The
 //! reader is alone, hence `head` needs no exchange.
 //!
-//! *Full*: the slot at `tail` still holds the sequence of the last round: `Err(RingFull)`, at once.
+//! *Full*: the slot at `tail` still has its turn of the last round: `Err(RingFull)`, at once.
 //! *Slow writer*: the reader stops at a slot that was taken and not yet given over; the others fill
 //! on behind it. *ABA*: positions are 64 bits and never come again. *Signals*: a handler is not
 //! interrupted by another of ours on the same thread, and if it were, the inner one would take
@@ -28,7 +30,7 @@ const ATTEMPTS_MAX: u32 = 64;
 
 /// One place in the ring.
 pub struct Slot<T> {
-    sequence: AtomicU64,
+    turn: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -39,39 +41,35 @@ pub struct Ring<T: 'static> {
     head: AtomicU64,
 }
 
-// SAFETY: a slot's value is touched by one side at a time, as the sequence protocol above shows.
+// SAFETY: a slot's value is touched by one side at a time, as the protocol of turns above shows.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 /// A slot that a writer owns; given over by `commit`, and also when dropped.
 pub struct Claim<'a, T> {
     slot: &'a Slot<T>,
-    position: u64,
+    turn: u64,
 }
 
 impl<T> Slot<T> {
-    /// A slot at rest; `index` is its place in the ring.
-    pub fn new(index: u64, value: T) -> Self {
-        Self { sequence: AtomicU64::new(index), value: UnsafeCell::new(value) }
-    }
-
-    /// Makes a slot one at rest, for slots that were not made by `new`.
-    pub fn set_index(&mut self, index: u64) {
-        self.sequence = AtomicU64::new(index);
+    /// A slot at rest.
+    pub fn new(value: T) -> Self {
+        Self { turn: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 }
 
 impl<T> Ring<T> {
-    /// A ring over slots made by `Slot::new` with their index; their number is a power of two, and
-    /// at least 2: in a ring of one, "full" and "free for the next round" would be the same number.
+    /// A ring over slots at rest; their number is a power of two, and at least 2: in a ring of one,
+    /// "full" and "free for the next round" would be the same number.
     #[must_use]
     pub fn new(slots: &'static [Slot<T>]) -> Self {
         Self { slots, tail: AtomicU64::new(0), head: AtomicU64::new(0) }
     }
 
-    /// The slot of a position; `None` only for an empty ring.
-    fn slot(&self, position: u64) -> Option<&Slot<T>> {
+    /// The slot of a position, and its turn when it is free for it; `None` only for an empty ring.
+    fn slot(&self, position: u64) -> Option<(&Slot<T>, u64)> {
         let mask = (self.slots.len() as u64).checked_sub(1)?;
-        usize::try_from(position & mask).ok().and_then(|index| self.slots.get(index))
+        let slot = self.slots.get(usize::try_from(position & mask).ok()?)?;
+        Some((slot, position & !mask))
     }
 
     /// Takes a slot to write in.
@@ -84,9 +82,9 @@ impl<T> Ring<T> {
     pub fn claim(&self) -> Result<Claim<'_, T>, Loss> {
         let mut position = self.tail.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS_MAX {
-            let slot = self.slot(position).ok_or(Loss::RingFull)?;
-            let sequence = slot.sequence.load(Ordering::Acquire);
-            if sequence == position {
+            let (slot, free) = self.slot(position).ok_or(Loss::RingFull)?;
+            let turn = slot.turn.load(Ordering::Acquire);
+            if turn == free {
                 let taken = self.tail.compare_exchange_weak(
                     position,
                     position.wrapping_add(1),
@@ -94,10 +92,10 @@ impl<T> Ring<T> {
                     Ordering::Relaxed,
                 );
                 match taken {
-                    Ok(_) => return Ok(Claim { slot, position }),
+                    Ok(_) => return Ok(Claim { slot, turn }),
                     Err(now) => position = now,
                 }
-            } else if sequence < position {
+            } else if turn < free {
                 return Err(Loss::RingFull);
             } else {
                 position = self.tail.load(Ordering::Relaxed);
@@ -118,18 +116,18 @@ impl<T> Ring<T> {
         take: impl FnOnce(&T) -> R,
     ) -> Option<R> {
         let position = self.head.load(Ordering::Relaxed);
-        let slot = self.slot(position)?;
-        if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
+        let (slot, free) = self.slot(position)?;
+        if slot.turn.load(Ordering::Acquire) != free.wrapping_add(1) {
             return None;
         }
-        // SAFETY: the sequence says "full", so its writer is done and no other writer may touch it
+        // SAFETY: the turn says "full", so its writer is done and no other writer may touch it
         // until the store below; there is one reader.
         let value = unsafe { &*slot.value.get() };
         if !wanted(value) {
             return None;
         }
         let result = take(value);
-        slot.sequence.store(position.wrapping_add(self.slots.len() as u64), Ordering::Release);
+        slot.turn.store(free.wrapping_add(self.slots.len() as u64), Ordering::Release);
         self.head.store(position.wrapping_add(1), Ordering::Relaxed);
         Some(result)
     }
@@ -162,7 +160,7 @@ impl<T> Claim<'_, T> {
 
 impl<T> Drop for Claim<'_, T> {
     fn drop(&mut self) {
-        self.slot.sequence.store(self.position.wrapping_add(1), Ordering::Release);
+        self.slot.turn.store(self.turn.wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -174,7 +172,7 @@ mod tests {
     use std::vec::Vec;
 
     fn ring(slots: u64) -> &'static Ring<u64> {
-        let slots: Vec<Slot<u64>> = (0..slots).map(|index| Slot::new(index, 0)).collect();
+        let slots: Vec<Slot<u64>> = (0..slots).map(|_| Slot::new(0)).collect();
         Box::leak(Box::new(Ring::new(slots.leak())))
     }
 

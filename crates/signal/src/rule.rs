@@ -10,6 +10,9 @@ pub enum Cfa {
     Sp(i32),
     /// `bp + offset`.
     Bp(i32),
+    /// The same, in a function that has had such a rule at an earlier address: it set its frame
+    /// pointer there, not here.
+    BpAgain(i32),
     /// Either `bp + bp_offset` or, where the frame pointer is not known, `sp + sp_offset`. For
     /// methods whose stack pointer does not move between prologue and epilogue.
     BpOrSp {
@@ -79,6 +82,8 @@ impl Rule {
     pub const ENTRY: Self = Self { cfa: Cfa::Sp(8), bp: SavedBp::Same };
     /// A function that has set up an ordinary frame: `push rbp; mov rbp, rsp`.
     pub const FRAME: Self = Self { cfa: Cfa::Bp(16), bp: SavedBp::AtCfa(-16) };
+    /// The same, after a part of the function that has another rule, such as a return.
+    pub const FRAME_AGAIN: Self = Self { cfa: Cfa::BpAgain(16), bp: SavedBp::AtCfa(-16) };
     /// Not supported.
     pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, bp: SavedBp::Unknown };
 }

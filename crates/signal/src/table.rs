@@ -81,20 +81,35 @@ impl Table<'_> {
     #[must_use]
     pub fn find_index(&self, address: u64) -> Found<u32> {
         let Some(region) = self.region(address) else { return Found::Outside };
-        let Ok(offset) = u32::try_from(address.wrapping_sub(region.start)) else {
-            return Found::NoRule;
-        };
-        let first = region.rows_start as usize;
-        let Some(rows) = self.rows.get(first..first.saturating_add(region.rows_len as usize))
-        else {
-            return Found::NoRule;
-        };
-        let after = rows.partition_point(|row| row.offset <= offset);
-        let row = after.checked_sub(1).and_then(|index| rows.get(index));
+        let row = self.rows_up_to(region, address).and_then(<[Row]>::last);
         match row.filter(|row| row.rule != Row::NO_RULE) {
             Some(row) => Found::Rule(row.rule),
             None => Found::NoRule,
         }
+    }
+
+    /// Where the function at an address has set its frame pointer: at its first row of
+    /// [`Rule::FRAME`]. `None` if there is none near.
+    ///
+    /// # Signal safety
+    /// Reads only the table.
+    #[must_use]
+    pub fn frame_set_at(&self, address: u64) -> Option<u64> {
+        /// Returns in the middle of a function have two rows each.
+        const ROWS_MAX: usize = 256;
+        let region = self.region(address)?;
+        let rows = self.rows_up_to(region, address)?;
+        let sets = |row: &&Row| self.rule(row.rule) == Some(Rule::FRAME);
+        let row = rows.iter().rev().take(ROWS_MAX).find(sets)?;
+        Some(region.start.wrapping_add(row.offset.into()))
+    }
+
+    /// A region's rows up to the one that holds at an address.
+    fn rows_up_to(&self, region: Region, address: u64) -> Option<&[Row]> {
+        let offset = u32::try_from(address.wrapping_sub(region.start)).ok()?;
+        let first = region.rows_start as usize;
+        let rows = self.rows.get(first..first.saturating_add(region.rows_len as usize))?;
+        rows.get(..rows.partition_point(|row| row.offset <= offset))
     }
 
     /// A rule by its index; `None` if there is none.
@@ -115,5 +130,33 @@ impl Table<'_> {
         let after = self.regions.partition_point(|region| region.start <= address);
         let region = self.regions.get(after.checked_sub(1)?)?;
         (address < region.end).then_some(*region)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_pointer_is_set_at_the_first_such_row() {
+        let rules = [Rule::ENTRY, Rule::FRAME, Rule::FRAME_AGAIN];
+        let row = |offset, rule| Row { offset, rule };
+        // Two functions; the first returns in its middle.
+        let rows = [row(0, 0), row(4, 1), row(20, 0), row(21, 2), row(40, 0), row(44, 1)];
+        let region = Region { start: 0x1000, end: 0x1040, rows_start: 0, rows_len: 6 };
+        let table = Table { regions: &[region], rows: &rows, rules: &rules };
+        for (offset, set_at) in [
+            (0, None),
+            (3, None),
+            (4, Some(4)),
+            (19, Some(4)),
+            (25, Some(4)),
+            (44, Some(44)),
+            (63, Some(44)),
+            (64, None),
+        ] {
+            let expected = set_at.map(|offset| 0x1000 + offset);
+            assert_eq!(table.frame_set_at(0x1000 + offset), expected, "{offset}");
+        }
     }
 }

@@ -50,6 +50,15 @@ pub struct Walked {
     pub guess: Option<Guess>,
 }
 
+/// What a native function's prologue does after it has set its frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prologue {
+    /// Where the body begins.
+    pub body: u64,
+    /// From the stack pointer up to the CFA, bytes, in the body.
+    pub sp_offset: i32,
+}
+
 /// What is known of a stack's limits: addresses from `low` to `high` may be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -94,27 +103,39 @@ impl Bounds {
 ///
 /// `start` is the innermost frame, `leaf_code` up to 32 bytes of code from its instruction pointer
 /// on, where it is exact and that may be read (it decides whether the frame is being torn down);
-/// `read` gives the eight bytes at an address inside `bounds`.
+/// `read` gives the eight bytes at an address inside `bounds`; `prologue` reads the code from where
+/// a function has just set its frame pointer, where that may be done ([`no_prologue`] if not).
 ///
 /// # Signal safety
-/// Calls nothing but `read`; no allocation, no panic path.
+/// Calls nothing but `read` and `prologue`; no allocation, no panic path.
 pub fn walk(
     tables: &Tables<'_>,
     bounds: Bounds,
     start: Start,
     leaf_code: &[u8],
     read: impl FnMut(u64) -> Option<u64>,
+    prologue: impl Fn(u64) -> Option<Prologue>,
     frames: &mut Frames,
 ) -> Walked {
     let mut walker =
-        Walker { tables, bounds, read, guessed: false, switched: false, popped: false };
+        Walker { tables, bounds, read, prologue, guessed: false, switched: false, popped: false };
     walker.run(start, leaf_code, frames)
 }
 
-struct Walker<'a, R> {
+/// For walks that may not read code: those of handlers, which begin with a frame pointer.
+///
+/// # Signal safety
+/// Does nothing.
+#[must_use]
+pub fn no_prologue(_set_at: u64) -> Option<Prologue> {
+    None
+}
+
+struct Walker<'a, R, P> {
     tables: &'a Tables<'a>,
     bounds: Bounds,
     read: R,
+    prologue: P,
     /// Whether the last caller was found by a guess.
     guessed: bool,
     /// Whether the last caller is on the stack that was left.
@@ -123,7 +144,11 @@ struct Walker<'a, R> {
     popped: bool,
 }
 
-impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
+impl<R, P> Walker<'_, R, P>
+where
+    R: FnMut(u64) -> Option<u64>,
+    P: Fn(u64) -> Option<Prologue>,
+{
     fn run(&mut self, start: Start, leaf_code: &[u8], frames: &mut Frames) -> Walked {
         let mut at = start;
         let mut code = leaf_code;
@@ -176,7 +201,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
             // Windows' unwind data says nothing of epilogues, and has its code looked at, too.
             Code::Native(rule) => match epilogue(code) {
                 Some(rule) => self.apply(rule, at),
-                None => self.native(rule, at),
+                None => self.native(rule, lookup, at),
             },
             // Hand-written helpers of the runtime, such as its write barriers, have no unwind data.
             // They push nothing, so where such code was interrupted, its caller is on top.
@@ -193,17 +218,27 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     /// A native frame. Where its frame pointer is not known and it has one, its stack pointer is
     /// only believed if what lies at that distance looks like the end of a frame: it doesn't if the
     /// function has moved its stack pointer since its prologue.
-    fn native(&mut self, rule: Rule, at: Registers) -> Result<Start, EndReason> {
-        match rule.cfa {
-            Cfa::BpOrSp { sp_offset, .. } if at.bp.is_none() => {
-                let cfa = offset_by(at.sp, sp_offset);
-                match self.frame_end(cfa.wrapping_sub(16), Self::may_be_code) {
-                    Some(caller) => Ok(caller),
-                    None => self.scan(at.sp),
-                }
-            }
-            _ => self.apply(rule, at),
+    fn native(&mut self, rule: Rule, lookup: u64, at: Registers) -> Result<Start, EndReason> {
+        if at.bp.is_some() {
+            return self.apply(rule, at);
         }
+        let sp_offset = match rule {
+            Rule { cfa: Cfa::BpOrSp { sp_offset, .. }, .. } => Some(sp_offset),
+            Rule::FRAME | Rule::FRAME_AGAIN => self.sp_offset(lookup),
+            _ => return self.apply(rule, at),
+        };
+        let place = sp_offset.map(|offset| offset_by(at.sp, offset).wrapping_sub(16));
+        match place.and_then(|place| self.frame_end(place, Self::may_be_code)) {
+            Some(caller) => Ok(caller),
+            None => self.scan(at.sp),
+        }
+    }
+
+    /// From the stack pointer up to the CFA in the body of a function with a frame pointer, bytes.
+    fn sp_offset(&self, lookup: u64) -> Option<i32> {
+        let set_at = self.tables.native.frame_set_at(lookup)?;
+        let prologue = (self.prologue)(set_at)?;
+        (lookup >= prologue.body).then_some(prologue.sp_offset)
     }
 
     /// Interrupted native code without unwind data: only believed if a return address is on top.
@@ -270,7 +305,7 @@ impl<R: FnMut(u64) -> Option<u64>> Walker<'_, R> {
     fn apply(&mut self, rule: Rule, at: Registers) -> Result<Start, EndReason> {
         let cfa = match rule.cfa {
             Cfa::Sp(offset) => offset_by(at.sp, offset),
-            Cfa::Bp(offset) => match at.bp {
+            Cfa::Bp(offset) | Cfa::BpAgain(offset) => match at.bp {
                 Some(bp) => offset_by(bp, offset),
                 None => return self.scan(at.sp),
             },

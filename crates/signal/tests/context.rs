@@ -99,7 +99,7 @@ fn a_block_is_fresh_then_holds_what_was_written() {
 #[test]
 fn neither_a_signal_nor_another_thread_sees_a_mix() {
     let records: Vec<Record> = (0..2).map(|_| Record::default()).collect();
-    let slots: Vec<_> = (0..64).map(|index| Slot::new(index, Sample::default())).collect();
+    let slots: Vec<_> = (0..64).map(|_| Slot::new(Sample::default())).collect();
     let shared: &'static Shared =
         Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))));
     shared.gate.open();

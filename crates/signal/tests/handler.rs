@@ -49,7 +49,7 @@ impl Rig {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let records: Vec<Record> = (0..4).map(|_| Record::default()).collect();
         let by_tid: Vec<AtomicU32> = (0..tids).map(|_| AtomicU32::new(0)).collect();
-        let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, Sample::default())).collect();
+        let slots: Vec<_> = (0..slots).map(|_| Slot::new(Sample::default())).collect();
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(
             records.leak(),
             by_tid.leak(),

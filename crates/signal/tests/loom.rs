@@ -31,7 +31,7 @@ fn model(switches: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
 type Watched = UnsafeCell<u64>;
 
 fn ring(slots: u64) -> &'static Ring<Watched> {
-    let slots: Vec<_> = (0..slots).map(|index| Slot::new(index, UnsafeCell::new(0))).collect();
+    let slots: Vec<_> = (0..slots).map(|_| Slot::new(UnsafeCell::new(0))).collect();
     Box::leak(Box::new(Ring::new(slots.leak())))
 }
 

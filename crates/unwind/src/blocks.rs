@@ -54,15 +54,38 @@ pub struct Blocks {
 /// wins; where two rows with rules stand at one offset, the later one in the section does.
 pub(crate) fn tidy(rows: &mut Vec<Row>) {
     rows.sort_by_key(|row| (row.offset, row.rule != Row::NO_RULE));
-    let mut tidied: Vec<Row> = Vec::with_capacity(rows.len());
-    for row in rows.drain(..) {
-        if tidied.last().is_some_and(|last| last.offset == row.offset) {
-            tidied.pop();
+    // In place: the first `kept` rows are done.
+    let mut kept = 0_usize;
+    for next in 0..rows.len() {
+        let Some(row) = rows.get(next).copied() else { break };
+        let last = |kept: usize| kept.checked_sub(1).and_then(|last| rows.get(last));
+        if last(kept).is_some_and(|last| last.offset == row.offset) {
+            kept = kept.saturating_sub(1);
         }
-        if tidied.last().is_none_or(|last| last.rule != row.rule) {
-            tidied.push(row);
+        if last(kept).is_none_or(|last| last.rule != row.rule)
+            && let Some(place) = rows.get_mut(kept)
+        {
+            *place = row;
+            kept = kept.saturating_add(1);
         }
     }
-    tidied.shrink_to_fit();
-    *rows = tidied;
+    rows.truncate(kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_merged() {
+        let row = |offset, rule| Row { offset, rule };
+        const END: u32 = Row::NO_RULE;
+        // Functions from 8 to 20, from 0 to 8, and from 30 to 40.
+        let mut rows = vec![row(8, 1), row(9, 2), row(20, END), row(0, 1), row(4, 2), row(8, END)];
+        rows.extend([row(30, 3), row(30, 4), row(34, 4), row(40, END)]);
+        tidy(&mut rows);
+        let expected = [row(0, 1), row(4, 2), row(8, 1), row(9, 2), row(20, END), row(30, 4)];
+        assert_eq!(rows[..6], expected);
+        assert_eq!(rows[6..], [row(40, END)]);
+    }
 }

@@ -1,29 +1,28 @@
 //! Call frame information (`.eh_frame` entries) turned into the rows of one module.
 //!
 //! Each FDE is a small program that yields a table for one function. All are run here, once, so
-//! that the handler has only to search.
+//! that the handler has only to search. Nearly all are plain ([`crate::entries`]); gimli runs the
+//! others.
 
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, CommonInformationEntry, EndianSlice, FrameDescriptionEntry,
-    LittleEndian, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
-    UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, EndianSlice, FrameDescriptionEntry, LittleEndian, Register,
+    RegisterRule, UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
 };
 use model::limits::UNWIND_ROWS_MAX;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::Row;
 
 use crate::blocks::{Block, Blocks, Losses, tidy};
-use crate::bytes::{Bytes, ReadMemory, Window};
+use crate::bytes::{Bytes, ReadMemory};
 use crate::eh_frame::EhFrame;
+use crate::entries::{Entries, Entry};
 use crate::hijack;
-use crate::managed::instruction::{Instruction, Kind};
 use crate::rules::Rules;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Section<'a> = gimli::EhFrame<Slice<'a>>;
-type Cie<'a> = CommonInformationEntry<Slice<'a>>;
 type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;
 
 /// Runs all entries of a module and sorts what they say into its executable ranges. Ranges must be
@@ -36,16 +35,22 @@ pub fn blocks(
     rules: &mut Rules,
     read_memory: ReadMemory,
 ) -> Blocks {
-    let blocks = code.iter().map(|range| Block { range: range.clone(), rows: Vec::new() });
+    let mut blocks: Vec<Block> =
+        code.iter().map(|range| Block { range: range.clone(), rows: Vec::new() }).collect();
+    // Nearly all code is in one range. An entry has a row for some six bytes.
+    if let Some(block) = blocks.first_mut() {
+        block.rows.reserve(frames.bytes.len() / 6);
+    }
+    let section = Section::new(&frames.bytes, LittleEndian);
+    let bases =
+        BaseAddresses::default().set_eh_frame(frames.address).set_eh_frame_hdr(frames.hdr_address);
     let mut reader = Reader {
-        section: Section::new(&frames.bytes, LittleEndian),
-        bases: BaseAddresses::default()
-            .set_eh_frame(frames.address)
-            .set_eh_frame_hdr(frames.hdr_address),
+        entries: Entries::new(section, bases.clone(), frames),
+        section,
+        bases,
         rules,
         read_memory,
-        window: Window::new(read_memory),
-        blocks: blocks.collect(),
+        blocks,
         count: 0,
         losses: Losses::default(),
         hijack: None,
@@ -58,11 +63,11 @@ pub fn blocks(
 }
 
 struct Reader<'a, 'r> {
+    entries: Entries<'a>,
     section: Section<'a>,
     bases: BaseAddresses,
     rules: &'r mut Rules,
     read_memory: ReadMemory,
-    window: Window,
     blocks: Vec<Block>,
     count: usize,
     losses: Losses,
@@ -71,42 +76,57 @@ struct Reader<'a, 'r> {
 
 impl<'a> Reader<'a, '_> {
     fn run(&mut self) {
-        let section = self.section;
-        let bases = self.bases.clone();
         let mut context = UnwindContext::new();
-        // Entries of one object file share a CIE, and follow it.
-        let mut last_cie: Option<Cie<'a>> = None;
-        let mut entries = section.entries(&bases);
+        let mut rows = Vec::new();
         loop {
-            let partial = match entries.next() {
-                Ok(Some(CieOrFde::Fde(partial))) => partial,
-                Ok(Some(CieOrFde::Cie(_))) => continue,
+            rows.clear();
+            match self.entries.next(&mut rows) {
+                None => break,
+                Some(Entry::Plain(range)) => self.function(range, &mut rows),
+                Some(Entry::Other(offset)) => match self.parsed(offset) {
+                    Some(fde) => {
+                        self.evaluate(&fde, &mut context, &mut rows);
+                        self.function(fde.initial_address()..fde.end_address(), &mut rows);
+                    }
+                    None => count(&mut self.losses.bad_entries),
+                },
+            }
+        }
+        // Without its length there is no way to the entries behind it.
+        if self.entries.is_cut {
+            count(&mut self.losses.bad_entries);
+        }
+    }
+
+    fn parsed(&self, offset: usize) -> Option<Fde<'a>> {
+        let from_offset = Section::cie_from_offset;
+        self.section.fde_from_offset(&self.bases, offset.into(), from_offset).ok()
+    }
+
+    /// Runs an entry's program as gimli does.
+    fn evaluate(
+        &mut self,
+        fde: &Fde<'a>,
+        context: &mut UnwindContext<usize>,
+        rows: &mut Vec<(u64, Rule)>,
+    ) {
+        let section = self.section;
+        let Ok(mut table) = fde.rows(&section, &self.bases, context) else {
+            return count(&mut self.losses.bad_programs);
+        };
+        loop {
+            match table.next_row() {
+                Ok(Some(row)) => rows.push((row.start_address(), rule(&section, fde, row))),
                 Ok(None) => return,
-                Err(_) => {
-                    // Without its length there is no way to the entries behind it.
-                    count(&mut self.losses.bad_entries);
-                    return;
-                }
-            };
-            let parsed = partial.parse(|section, bases, offset| {
-                if let Some(cie) = last_cie.as_ref().filter(|cie| cie.offset() == offset.0) {
-                    return Ok(cie.clone());
-                }
-                let cie = section.cie_from_offset(bases, offset)?;
-                last_cie = Some(cie.clone());
-                Ok(cie)
-            });
-            match parsed {
-                Ok(fde) => self.fde(&fde, &mut context),
-                Err(_) => count(&mut self.losses.bad_entries),
+                Err(_) => return count(&mut self.losses.bad_programs),
             }
         }
     }
 
-    /// Appends an entry's rows, and one without a rule behind them; `tidy` drops that where the
-    /// next entry follows at once.
-    fn fde(&mut self, fde: &Fde<'a>, context: &mut UnwindContext<usize>) {
-        let (start, end) = (fde.initial_address(), fde.end_address());
+    /// Appends a function's rows, and one without a rule behind them; `tidy` drops that where the
+    /// next function follows at once.
+    fn function(&mut self, range: Range<u64>, rows: &mut Vec<(u64, Rule)>) {
+        let Range { start, end } = range;
         let block = self
             .blocks
             .iter()
@@ -115,69 +135,33 @@ impl<'a> Reader<'a, '_> {
             // Linkers leave entries of discarded functions behind, at address 0.
             return count(&mut self.losses.outside);
         };
-        let section = self.section;
-        let bases = self.bases.clone();
-        let mut rows: Vec<(u64, Rule)> = Vec::new();
-        let Ok(mut table) = fde.rows(&section, &bases, context) else {
-            return count(&mut self.losses.bad_programs);
-        };
-        loop {
-            let (at, rule) = match table.next_row() {
-                Ok(Some(row)) => (row.start_address(), rule(&section, fde, row)),
-                Ok(None) => break,
-                Err(_) => {
-                    count(&mut self.losses.bad_programs);
-                    break;
-                }
-            };
-            if at < start || at >= end {
-                continue;
-            }
-            rows.push((at, rule));
-        }
-        if hijack::mend(&mut rows, self.read_memory) {
+        rows.retain(|(at, _)| (start..end).contains(at));
+        if hijack::mend(rows, self.read_memory) {
             self.hijack = Some(start);
         }
-        self.rows(block, &rows, end);
+        self.rows(block, rows);
+        self.push(block, end, Row::NO_RULE);
     }
 
-    /// Appends the rows of one entry.
-    fn rows(&mut self, block: usize, rows: &[(u64, Rule)], end: u64) {
-        let mut framed = None;
+    /// Appends the rows of one function.
+    fn rows(&mut self, block: usize, rows: &[(u64, Rule)]) {
+        let (mut last, mut is_framed) = (None, false);
         for (at, rule) in rows {
             if self.count >= UNWIND_ROWS_MAX {
-                count(&mut self.losses.over_limit);
-                break;
+                return count(&mut self.losses.over_limit);
             }
             if *rule == Rule::UNSUPPORTED {
                 count(&mut self.losses.unsupported);
             }
-            if *rule == Rule::FRAME {
-                self.framed(block, *at..end, &mut framed);
+            // What else is saved is nothing to a walk.
+            if last.replace(*rule) == Some(*rule) {
                 continue;
             }
-            let rule = self.rules.intern(*rule);
+            let is_frame = *rule == Rule::FRAME;
+            let rule = if is_frame && is_framed { Rule::FRAME_AGAIN } else { *rule };
+            is_framed |= is_frame;
+            let rule = self.rules.intern(rule);
             self.push(block, *at, rule);
-        }
-        self.push(block, end, Row::NO_RULE);
-    }
-
-    /// Appends the rows of a frame that the data describes by its frame pointer. Once its prologue
-    /// is over, the stack pointer stands at a fixed distance too, which the data does not tell: it
-    /// is read off the instructions, for walks that start without the frame pointer.
-    fn framed(&mut self, block: usize, range: Range<u64>, framed: &mut Option<Framed>) {
-        let at = range.start;
-        let Framed { body, sp_offset } =
-            *framed.get_or_insert_with(|| Framed::read(at, &mut self.window));
-        if at < body {
-            let rule = self.rules.intern(Rule::FRAME);
-            self.push(block, at, rule);
-        }
-        let body = at.max(body);
-        if body < range.end {
-            let cfa = Cfa::BpOrSp { bp_offset: 16, sp_offset };
-            let rule = self.rules.intern(Rule { cfa, ..Rule::FRAME });
-            self.push(block, body, rule);
         }
     }
 
@@ -190,39 +174,6 @@ impl<'a> Reader<'a, '_> {
             }
             Err(_) => count(&mut self.losses.over_limit),
         }
-    }
-}
-
-/// What a framed function's prologue does after it has set its frame pointer.
-#[derive(Clone, Copy)]
-struct Framed {
-    /// Where the body begins.
-    body: u64,
-    /// From the stack pointer up to the CFA, bytes, in the body.
-    sp_offset: i32,
-}
-
-impl Framed {
-    /// Reads on from where the frame pointer has just been set: pushes, then one `sub rsp`.
-    fn read(at: u64, window: &mut Window) -> Self {
-        /// Six pushes of two bytes and a long `sub`.
-        const BYTES: usize = 24;
-        let mut code = window.at(at, BYTES);
-        let mut framed = Self { body: at, sp_offset: 16 };
-        while let Some(next) = Instruction::decode(code) {
-            let (grown, last) = match next.kind {
-                Kind::Push(_) => (8, false),
-                Kind::SubSp(bytes) => (bytes, true),
-                _ => break,
-            };
-            framed.sp_offset = framed.sp_offset.saturating_add(grown);
-            framed.body = framed.body.saturating_add(next.len as u64);
-            code = code.get(next.len..).unwrap_or_default();
-            if last {
-                break;
-            }
-        }
-        framed
     }
 }
 

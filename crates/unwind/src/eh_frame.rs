@@ -112,6 +112,22 @@ pub fn entry_bytes(head: &[u8]) -> Option<u64> {
 /// The highest address of an FDE in the header's search table, if it has one.
 #[must_use]
 pub fn last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
+    plain_last_entry(hdr, hdr_address).or_else(|| parsed_last_entry(hdr, hdr_address))
+}
+
+/// The same for the table that all linkers write: pairs of a function and its entry, each by its
+/// distance from the header, in four bytes.
+fn plain_last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
+    // Version 1; the encodings of the pointer to `.eh_frame`, of the count, and of the table.
+    const HEAD: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+    let count = Bytes(hdr.strip_prefix(&HEAD)?).u32(4)?;
+    let pairs = hdr.get(12..)?.as_chunks::<8>().0;
+    let pairs = pairs.get(..usize::try_from(count).ok()?)?;
+    let entries = pairs.iter().map(|[.., a, b, c, d]| i32::from_le_bytes([*a, *b, *c, *d]));
+    Some(hdr_address.wrapping_add_signed(entries.max()?.into()))
+}
+
+fn parsed_last_entry(hdr: &[u8], hdr_address: u64) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(hdr_address);
     let parsed = EhFrameHdr::<EndianSlice<'_, LittleEndian>>::new(hdr, LittleEndian)
         .parse(&bases, 8)

@@ -20,6 +20,8 @@ pub mod elf;
 #[cfg(target_os = "linux")]
 pub mod elf_file;
 #[cfg(target_os = "linux")]
+pub mod entries;
+#[cfg(target_os = "linux")]
 pub mod hijack;
 #[cfg(target_os = "linux")]
 pub mod lzma;
@@ -29,6 +31,9 @@ pub mod mangled;
 pub mod modules;
 pub mod native;
 pub mod pe;
+#[cfg(target_os = "linux")]
+pub mod program;
+pub mod prologue;
 pub mod rules;
 #[cfg(target_os = "linux")]
 pub mod symbol_tables;

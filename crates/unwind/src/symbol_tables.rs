@@ -1,5 +1,7 @@
 //! The functions of several symbol tables, put together: the best name for each address.
 
+use std::ffi::CStr;
+
 use model::limits::{SYMBOL_BYTES_MAX, SYMBOL_NAME_BYTES_MAX};
 
 use crate::bytes::Bytes;
@@ -146,8 +148,7 @@ fn underscores(name: &str) -> u8 {
 fn text(names: &[u8], at: u32) -> Option<&str> {
     let name = names.get(at as usize..)?;
     let name = name.get(..name.len().min(SYMBOL_NAME_BYTES_MAX))?;
-    let end = name.iter().position(|byte| *byte == 0)?;
-    let name = str::from_utf8(name.get(..end)?).ok()?;
+    let name = CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?;
     let name = name.split('@').next().unwrap_or(name);
     (!name.is_empty()).then_some(name)
 }

@@ -56,9 +56,7 @@ fn by_rule(found: Found<Rule>, ip: u64) -> Outcome {
     };
     let cfa = match cfa {
         Cfa::Sp(offset) => SP.wrapping_add_signed(offset.into()),
-        Cfa::Bp(offset) | Cfa::BpOrSp { bp_offset: offset, .. } => {
-            BP.wrapping_add_signed(offset.into())
-        }
+        Cfa::Bp(offset) | Cfa::BpAgain(offset) => BP.wrapping_add_signed(offset.into()),
         Cfa::DerefBp(offset) => memory(BP.wrapping_add_signed(offset.into())),
         Cfa::Plt { pushed_from } => SP + 8 + 8 * u64::from(ip & 15 >= u64::from(pushed_from)),
         Cfa::Faulted { sp_offset, .. } => SP.wrapping_add_signed(sp_offset.into()),

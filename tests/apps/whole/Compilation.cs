@@ -1,4 +1,5 @@
 using System;
+using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using System.Threading;
 
@@ -73,8 +74,14 @@ static class Compilation
         }
     }
 
-    public static void Compile(Func<bool> continues)
+    /// <summary>
+    /// Batches one after the other, or, with a pace in milliseconds, one each time that it has
+    /// passed: then two processes compile the same however much else there is to do.
+    /// </summary>
+    public static void Compile(Func<bool> continues, int paceMillis)
     {
+        var watch = Stopwatch.StartNew();
+        var due = 0L;
         var number = Environment.CurrentManagedThreadId * 100_000;
         while (continues())
         {
@@ -85,7 +92,8 @@ static class Compilation
                 for (var call = 0; call < Calls; call++)
                     task.Run(call);
             }
-            Thread.Sleep(PauseMillis);
+            due += paceMillis;
+            Thread.Sleep((int)Math.Max(PauseMillis, due - watch.ElapsedMilliseconds));
         }
     }
 

@@ -8,9 +8,9 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A process whose time goes to threads of all kinds: --seconds N, --threads N, and one of --busy,
-/// --gc, --jit, --exceptions, --exceptions-and-gc, --rest, --native LIBRARY (with --short N or
-/// --idle N), --calls LIBRARY. Tells what the kernel counted for the process, and for each thread
-/// by its name.
+/// --gc, --jit (with --pace N), --exceptions, --exceptions-and-gc, --rest, --native LIBRARY (with
+/// --short N or --idle N), --calls LIBRARY. Tells what the kernel counted for the process, and for
+/// each thread by its name.
 /// </summary>
 static class Whole
 {
@@ -25,7 +25,8 @@ static class Whole
             calls != null ? calls.Call
             : arguments.Has("busy") ? Compute
             : arguments.Has("gc") ? Garbage.Allocate
-            : arguments.Has("jit") ? Compilation.Compile
+            : arguments.Has("jit")
+                ? continues => Compilation.Compile(continues, arguments.Int("pace", 0))
             : arguments.Has("exceptions-and-gc") ? Mixed()
             : arguments.Has("exceptions") ? Throwing.Throw
             : arguments.Has("rest") ? continues => Thread.Sleep(TimeSpan.FromSeconds(seconds))

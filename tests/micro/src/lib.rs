@@ -6,7 +6,7 @@ mod tables;
 
 use std::hint::black_box;
 
-use engine::measured::{Charging, Naming};
+use engine::measured::{Charging, Naming, Waiting};
 use profile::pprof;
 use signal::ring::{Ring, Slot};
 use signal::sample::Sample;
@@ -37,7 +37,7 @@ pub struct Case {
 }
 
 /// All parts, in the order in which a sample meets them.
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 9] = [
     Case {
         name: "walk",
         text: "handler: a walk of 40 managed frames that were walked before",
@@ -98,6 +98,19 @@ pub const CASES: [Case; 8] = [
             })
         },
     },
+    Case {
+        name: "waiting",
+        text: "a profile of 10,000 threads that wait, from their accounts to its bytes",
+        warm_up: 1,
+        times: 3,
+        make: || {
+            let mut waiting = Waiting::new(10_000, 20);
+            Box::new(move || {
+                let profile = waiting.profile();
+                black_box(pprof::write(&profile, Vec::new()).map_or(0, |bytes| bytes.len()));
+            })
+        },
+    },
 ];
 
 /// The part of that name.
@@ -113,7 +126,7 @@ fn charging(stacks: u64, frames: u64) -> Operation {
 
 /// As the handler does: it writes into the slot, and only what there is.
 fn ring() -> Operation {
-    let slots: Vec<_> = (0..64).map(|index| Slot::new(index, Sample::default())).collect();
+    let slots: Vec<_> = (0..64).map(|_| Slot::new(Sample::default())).collect();
     let ring = Ring::new(slots.leak());
     Box::new(move || {
         if let Ok(mut claim) = ring.claim() {

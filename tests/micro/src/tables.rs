@@ -9,7 +9,7 @@ use signal::frames::Frames;
 use signal::rule::{Cfa, Rule, SavedBp};
 use signal::table::{Region, Row, Table};
 use signal::tables::Tables;
-use signal::walk::{Bounds, Start, walk};
+use signal::walk::{Bounds, Start, no_prologue, walk};
 
 use crate::Operation;
 
@@ -119,7 +119,7 @@ impl Walks {
             let stack = &self.stack;
             let read = |address: u64| stack.get(((address - STACK) / 8) as usize).copied();
             self.frames.clear();
-            walk(black_box(&tables), bounds, start, &[], read, &mut self.frames);
+            walk(black_box(&tables), bounds, start, &[], read, no_prologue, &mut self.frames);
             black_box(self.frames.pushed());
         })
     }

@@ -1,9 +1,10 @@
-//! What the profiler costs beside its peers: `cargo xtask bench peers`, `curves`, `latency`
-//! and `start`, and the tables and plots of what they came to.
+//! What the profiler costs beside its peers: `cargo xtask bench peers`, `curves`, `latency`,
+//! `start` and `memory`, and the tables and plots of what they came to.
 
 mod curves;
 mod event_pipe;
 mod latency;
+mod memory;
 mod peers;
 mod perf;
 mod plot;
@@ -32,12 +33,15 @@ use crate::product::Product;
 use crate::workspace;
 
 /// The benchmarks of this module.
-pub const NAMES: [&str; 4] = ["peers", "curves", "latency", "start"];
+pub const NAMES: [&str; 5] = ["peers", "curves", "latency", "start", "memory"];
 /// Where the numbers and plots are that documents show.
 const DOCUMENTS: &str = "docs/performance";
 const FILE: &str = "costs.json";
 /// How long a turn is.
 const WINDOW: Duration = Duration::from_millis(500);
+/// For how long memory is watched, in minutes, and in a quick run.
+const MINUTES: usize = 30;
+const QUICK_MEMORY: Duration = Duration::from_secs(25);
 
 /// What is asked for; empty lists are all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct Wanted {
     pub series: Option<usize>,
     /// How often each has its turn.
     pub rounds: Option<usize>,
+    /// For how long memory is watched.
+    pub minutes: Option<usize>,
     /// Only enough to see that it works.
     pub quick: bool,
     /// Whether documents are to have what was measured.
@@ -127,6 +133,13 @@ pub fn run(
         let rounds = wanted.rounds.unwrap_or(if wanted.quick { 1 } else { 15 });
         let value = start::measure(rounds, place)?;
         results.put(&["start"], value)?;
+    }
+    if names.contains(&"memory") {
+        let minutes = wanted.minutes.unwrap_or(MINUTES) as u64;
+        let is_short = wanted.quick && wanted.minutes.is_none();
+        let time = if is_short { QUICK_MEMORY } else { Duration::from_secs(60 * minutes) };
+        let value = memory::measure(time, place)?;
+        results.put(&["memory"], value)?;
     }
     print!("{}", report::tables(&results));
     let plots = if wanted.write { workspace::root().join(DOCUMENTS) } else { folder };

@@ -18,6 +18,7 @@ pub fn tables(results: &Results) -> String {
     own(results, &mut text);
     latency(results, &mut text);
     start(results, &mut text);
+    memory(results, &mut text);
     text
 }
 
@@ -129,6 +130,23 @@ fn start(results: &Results, text: &mut String) {
             _ => text.push_str(" |"),
         }
         let _always = writeln!(text, " {} |", of["ready"].as_str().unwrap_or_default());
+    }
+}
+
+fn memory(results: &Results, text: &mut String) {
+    let memory = results.get(&["memory"]);
+    let parts = |key: &str| -> Vec<f64> {
+        memory[key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+    };
+    let (bare, agent, own) = (parts("bare_mib"), parts("agent_mib"), parts("own_mib"));
+    if own.is_empty() {
+        return;
+    }
+    let seconds = memory["seconds"].as_u64().unwrap_or_default();
+    let title = format!("Memory of a program that compiles for {seconds} s, medians of parts, MiB");
+    head(text, &title, &["no profiler", "corprof, without spans", "the agent by its own count"]);
+    for (number, ((bare, agent), own)) in bare.iter().zip(&agent).zip(&own).enumerate() {
+        let _always = writeln!(text, "| part {} | {bare:.1} | {agent:.1} | {own:.1} |", number + 1);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::closure::HANDLERS;
 
 const SECTION: &str = "# Signal safety";
 /// Functions of normal threads, as `file::function`: they set up, publish or read.
-const NOT_FOR_HANDLERS: [&str; 29] = [
+const NOT_FOR_HANDLERS: [&str; 28] = [
     "context::has_span",
     "context::record",
     "context::reset",
@@ -34,7 +34,6 @@ const NOT_FOR_HANDLERS: [&str; 29] = [
     "ring::new",
     "ring::read",
     "ring::read_if",
-    "ring::set_index",
     "sample::read",
 ];
 

@@ -44,13 +44,38 @@ impl Buffers {
 
     /// Takes the memory of a place that another one has taken the place of.
     pub(super) fn give_back(&mut self, place: Option<Place>) {
-        self.spare = place.map(|place| place.walked.frames).or_else(|| self.spare.take());
+        self.give_back_frames(place.map(|place| place.walked.frames));
+    }
+
+    fn give_back_frames(&mut self, frames: Option<Arc<Vec<u64>>>) {
+        // What somebody else has, too, is no memory to write into.
+        let unused = frames.filter(|frames| Arc::strong_count(frames) == 1);
+        self.spare = unused.or_else(|| self.spare.take());
     }
 }
 
 impl Accounts {
+    /// A sample's stack and its id.
+    pub(super) fn placed(&mut self, sample: &Sample, class: ThreadClass) -> (Walked, StackId) {
+        let version = self.symbolizer.version();
+        let kind = (sample.end, class);
+        if !sample.guessed
+            && let Some((frames, id)) = self.recent.find(&sample.frames, kind, version)
+        {
+            return (Walked { frames, gap: None, end: sample.end, class }, id);
+        }
+        let walked = Walked { class, ..self.walked(sample) };
+        let (id, is_lasting) = self.interned(&walked);
+        // Naming it may have shown that other names are out of date.
+        if !sample.guessed && is_lasting && version == self.symbolizer.version() {
+            let before = self.recent.keep(&walked, id, version);
+            self.buffers.give_back_frames(before);
+        }
+        (walked, id)
+    }
+
     /// A sample's stack: walked again with what has been learned, if frames had to be guessed.
-    pub(super) fn walked(&mut self, sample: &Sample) -> Walked {
+    fn walked(&mut self, sample: &Sample) -> Walked {
         let frames =
             self.buffers.filled(sample.frames.iter(), sample.frames.pushed().min(FRAMES_MAX));
         let copy = sample.guessed.then_some(&sample.copy);
@@ -91,6 +116,12 @@ impl Accounts {
 
     /// Names a stack's frames and interns it.
     pub(super) fn intern(&mut self, walked: &Walked) -> StackId {
+        self.interned(walked).0
+    }
+
+    /// The same, and whether all names last until the symbolizer has others.
+    fn interned(&mut self, walked: &Walked) -> (StackId, bool) {
+        let mut is_lasting = true;
         let mut frames = std::mem::take(&mut self.buffers.named);
         frames.clear();
         let mut last_anonymous = None;
@@ -101,6 +132,7 @@ impl Accounts {
                 (last_anonymous, last_funclet) = (None, None);
             }
             let named = self.symbolizer.named(*address, &mut self.aggregate);
+            is_lasting &= named.is_lasting;
             // The handler is the place that runs; where its method called it says no more.
             let called_it = last_funclet == Some(named.method) && !named.funclet;
             last_funclet = named.funclet.then_some(named.method);
@@ -119,6 +151,6 @@ impl Accounts {
         frames.extend(walked.class.root().map(|name| self.aggregate.synthetic_frame(name)));
         let stack = self.aggregate.stack(frames.iter().copied());
         self.buffers.named = frames;
-        stack
+        (stack, is_lasting)
     }
 }

@@ -56,11 +56,13 @@ impl Registry {
         let mut threads = self.lock();
         if threads.stopped {
             // Nobody is tracked any more: what the program still does is nobody's.
-            let readings = self.charge_unseen(&mut threads, process_ns, &[]);
-            return (ids, readings);
+            self.charge_unseen(&mut threads, process_ns, &[], |_, _| {});
+            return (ids, Readings::default());
         }
         self.charge_lagging(&threads);
-        let readings = self.charge_unseen(&mut threads, process_ns, &ids);
+        let mut readings = Readings::since(clock::monotonic_ns(), threads.entries.len());
+        let note = |thread, cpu_ns| readings.note(thread, cpu_ns);
+        self.charge_unseen(&mut threads, process_ns, &ids, note);
         (ids, readings)
     }
 
@@ -79,21 +81,22 @@ impl Registry {
         }
     }
 
+    /// Charges nobody with what nobody has used; `note` is told the clocks of tracked threads.
     pub(super) fn charge_unseen(
         &self,
         threads: &mut Threads,
         process_ns: u64,
         ids: &[u32],
-    ) -> Readings {
-        let mut readings = Readings::since(clock::monotonic_ns(), threads.entries.len());
-        let Some(mut balance) = threads.balance else { return readings };
-        let Some(own) = thread::spawned_ids() else { return readings };
+        mut note: impl FnMut(ThreadRef, u64),
+    ) {
+        let Some(mut balance) = threads.balance else { return };
+        let Some(own) = thread::spawned_ids() else { return };
         let used = |tracked: &Tracked| {
             let record = self.shared.records.get(tracked.thread.index as usize);
             let seen_ns = record.map_or(0, signal::record::Record::cpu_seen_ns);
             let now_ns = clock::thread_cpu_ns(tracked.tid);
             if let Some(now_ns) = now_ns {
-                readings.note(tracked.thread, now_ns);
+                note(tracked.thread, now_ns);
             }
             // As it is done when it ends.
             let cpu_ns = now_ns.filter(|now_ns| *now_ns >= seen_ns);
@@ -113,7 +116,6 @@ impl Registry {
         if owed_ns > 0 {
             self.inbox.post(Event::Unsampled { thread: None, cpu_ns: owed_ns });
         }
-        readings
     }
 }
 

@@ -12,6 +12,7 @@ use model::EndReason;
 use signal::context::SpanContext;
 
 mod requests;
+mod unseen;
 
 const TICK_NS: u64 = 10_000_000;
 const TID: u32 = 7;
@@ -47,6 +48,8 @@ struct World {
     ended: bool,
     /// What it works for where it is found blocked.
     context: SpanContext,
+    /// How often its CPU clock was read, and how often it was looked at.
+    asked: [u32; 2],
 }
 
 impl World {
@@ -63,6 +66,7 @@ impl World {
             looks: vec![],
             ended: false,
             context: SpanContext::default(),
+            asked: [0; 2],
         }
     }
 
@@ -104,6 +108,7 @@ impl Kernel for World {
     }
 
     fn cpu_ns(&mut self, tid: u32) -> Option<u64> {
+        self.asked[0] += 1;
         (tid == TID && !self.ended).then_some(self.cpu_ns)
     }
 
@@ -123,6 +128,7 @@ impl Kernel for World {
     fn sample_soon(&mut self, _: ThreadRef) {}
 
     fn look(&mut self, _: ThreadRef, _: u32, _: u64) -> Looked {
+        self.asked[1] += 1;
         match (self.looks.pop(), self.doing) {
             (Some(look), _) => look,
             (None, Doing::Blocked(place) | Doing::Stopped(place)) => {
@@ -195,7 +201,7 @@ fn check(steps: &[(Doing, u64)], expected: &[(Option<u64>, u64)]) {
             wall.kernel.begin(*doing);
             wall.kernel.pass(*ns);
             let mut own = wall.threads.remove(&THREAD).expect("known");
-            wall.visit(THREAD, &mut own);
+            wall.visit(THREAD, &mut own, 0);
             wall.threads.insert(THREAD, own);
         }
         let mut readings = Readings::since(wall.kernel.now_ns, 1);
@@ -277,7 +283,7 @@ fn a_stop_after_a_wait_is_not_the_waits() {
     {
         wall.kernel.begin(doing);
         wall.kernel.pass(ns);
-        wall.visit(THREAD, &mut own);
+        wall.visit(THREAD, &mut own, 0);
     }
     own.post_owed(&wall.inbox, THREAD);
     let charges = charges(&wall, &mut 0);
@@ -293,7 +299,7 @@ fn who_stands_on_long_after_a_pause_is_told_of_once() {
     wall.kernel.begin(Doing::Blocked(1));
     let mut told = |wall: &mut WallSampler<World>, ms: u64| {
         wall.kernel.pass(ms * MS);
-        wall.visit(THREAD, &mut own);
+        wall.visit(THREAD, &mut own, 0);
         let all = events(&wall.inbox);
         all.iter().filter(|event| matches!(event, Event::Outlasted { .. })).count()
     };
@@ -317,7 +323,7 @@ fn stops_are_taken_out_of_the_time_that_there_was() {
     wall.kernel.held_up.ns = [3 * MS, 2 * MS];
     wall.kernel.held_up.now = false;
     let mut own = wall.threads.remove(&THREAD).expect("known");
-    wall.visit(THREAD, &mut own);
+    wall.visit(THREAD, &mut own, 0);
     let mut found = vec![];
     for event in events(&wall.inbox) {
         match event {
@@ -332,7 +338,7 @@ fn stops_are_taken_out_of_the_time_that_there_was() {
     wall.kernel.held_up.ns = [2 * MS, 2 * MS];
     wall.kernel.begin(Doing::Stopped(1));
     wall.kernel.pass(MS);
-    wall.visit(THREAD, &mut own);
+    wall.visit(THREAD, &mut own, 0);
     assert_eq!(events(&wall.inbox).len(), 0);
     wall.kernel.pass(MS);
     wall.threads.insert(THREAD, own);
@@ -386,7 +392,7 @@ fn a_change_of_place_is_charged_by_halves() {
     let mut place = 0;
     let visit = |wall: &mut WallSampler<World>| {
         let mut own = wall.threads.remove(&THREAD).expect("known");
-        wall.visit(THREAD, &mut own);
+        wall.visit(THREAD, &mut own, 0);
         wall.threads.insert(THREAD, own);
     };
     wall.kernel.begin(Doing::Blocked(1));

@@ -84,11 +84,10 @@ impl WallThread {
 
     /// For how long a thread that ran at its last visit has been on no processor since; `None` for
     /// others, and where a clock of ticks can't say.
-    pub(super) fn unseen_ns<K: Kernel>(&self, now_ns: u64, kernel: &mut K) -> Option<u64> {
+    pub(super) fn unseen_ns(&self, now_ns: u64, cpu_ns: u64) -> Option<u64> {
         let runs = self.blocked_since_ns.is_none() && clock::is_exact();
-        let cpu_ns = runs.then(|| kernel.cpu_ns(self.tid))??;
         let run_ns = cpu_ns.saturating_sub(self.cpu_ns);
-        Some(now_ns.saturating_sub(self.time_ns).saturating_sub(run_ns))
+        runs.then(|| now_ns.saturating_sub(self.time_ns).saturating_sub(run_ns))
     }
 
     /// When to visit a thread again that has just been found where it was.

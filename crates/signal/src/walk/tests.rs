@@ -100,6 +100,8 @@ struct Given<'a> {
     leaf_code: &'a [u8],
     /// The thread's own stack, if this is another.
     left: Option<(u64, u64)>,
+    /// That of native function number 0, if code may be read.
+    prologue: Option<Prologue>,
 }
 
 const GIVEN: Given<'_> = Given {
@@ -110,6 +112,7 @@ const GIVEN: Given<'_> = Given {
     start: at(0, STACK, None),
     leaf_code: &[],
     left: None,
+    prologue: None,
 };
 
 const fn at(ip: u64, sp: u64, bp: Option<u64>) -> Start {
@@ -136,6 +139,7 @@ fn run(given: Given<'_>) -> Walk {
 }
 
 fn run_with(given: Given<'_>, cache: Cache<'_>) -> Walk {
+    let first = native(0) - 0x10;
     let native = Owned::new(native(0), given.native);
     let managed = Owned::new(managed(0), given.managed);
     let hijack = given.hijack;
@@ -148,7 +152,8 @@ fn run_with(given: Given<'_>, cache: Cache<'_>) -> Walk {
         assert_eq!(address % 8, 0, "read at {address:#x}");
         Some(given.stack[((address - STACK) / 8) as usize])
     };
-    let walked = walk(&tables, bounds, given.start, given.leaf_code, read, &mut frames);
+    let prologue = |set_at| given.prologue.filter(|_| set_at == first);
+    let walked = walk(&tables, bounds, given.start, given.leaf_code, read, prologue, &mut frames);
     Walk { walked, frames: frames.iter().collect(), pushed: frames.pushed() }
 }
 
@@ -296,6 +301,21 @@ fn either_pointer() {
         EndReason::Root,
         None,
     );
+}
+
+#[test]
+fn a_prologue_says_how_far_a_frame_reaches() {
+    // The frame: two words, the saved frame pointer, the return address.
+    let stack = [0, 0, word(4), native(1), word(4), 0, 0];
+    let frames = [native(0), native(1)];
+    let start = at(native(0), word(0), None);
+    let given = Given { native: &[FRAMED; 2], stack: &stack, start, ..GIVEN };
+    let with = |body, sp_offset| Given { prologue: Some(Prologue { body, sp_offset }), ..given };
+    check(with(native(0), 32), &frames, EndReason::Root, None);
+    // It is not over yet, no frame ends where it says, or the code may not be read: a search.
+    for given in [with(native(0) + 1, 32), with(native(0), 24), given] {
+        check(given, &frames, EndReason::Root, Some(0));
+    }
 }
 
 #[test]

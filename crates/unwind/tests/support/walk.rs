@@ -59,7 +59,7 @@ pub fn by_table(table: Table<'_>, registers: Registers) -> (Vec<u64>, End) {
         let by_bp = |offset: i32| bp.map(|bp| bp.wrapping_add_signed(offset.into()));
         let cfa = match rule.cfa {
             Cfa::Sp(offset) => Some(sp.wrapping_add_signed(offset.into())),
-            Cfa::Bp(offset) | Cfa::BpOrSp { bp_offset: offset, .. } => by_bp(offset),
+            Cfa::Bp(offset) | Cfa::BpAgain(offset) => by_bp(offset),
             Cfa::DerefBp(offset) => by_bp(offset).map(load),
             Cfa::Plt { pushed_from } => {
                 Some(sp + 8 + 8 * u64::from(ip & 15 >= u64::from(pushed_from)))

@@ -11,7 +11,7 @@ fn a_wait_between_two_requests_is_neithers() {
     wall.trace(THREAD);
     let visit = |wall: &mut WallSampler<World>| {
         let mut own = wall.threads.remove(&THREAD).expect("known");
-        wall.visit(THREAD, &mut own);
+        wall.visit(THREAD, &mut own, 0);
         wall.threads.insert(THREAD, own);
         events(&wall.inbox)
     };
@@ -55,7 +55,7 @@ fn lateness_after_a_request_is_not_charged_to_its_wait() {
     wall.trace(THREAD);
     let visit = |wall: &mut WallSampler<World>| {
         let mut own = wall.threads.remove(&THREAD).expect("known");
-        wall.visit(THREAD, &mut own);
+        wall.visit(THREAD, &mut own, 0);
         wall.threads.insert(THREAD, own);
         events(&wall.inbox)
     };

@@ -12,7 +12,7 @@ fn offset(random: &mut Random) -> i32 {
 }
 
 fn any_rule(random: &mut Random) -> Option<Rule> {
-    let cfa = match random.below(14) {
+    let cfa = match random.below(15) {
         0 => Cfa::Bp(offset(random)),
         1 => Cfa::BpOrSp { bp_offset: offset(random), sp_offset: offset(random) },
         2 => Cfa::DerefBp(offset(random)),
@@ -24,6 +24,7 @@ fn any_rule(random: &mut Random) -> Option<Rule> {
         8 => return None,
         9 => Cfa::Faulted { sp_offset: offset(random), ip_at: offset(random) },
         10 => Cfa::Popped,
+        11 => Cfa::BpAgain(offset(random)),
         _ => Cfa::Sp(offset(random)),
     };
     let bp = match random.below(3) {
@@ -66,6 +67,8 @@ fn whatever_the_tables_and_the_memory_say_a_walk_ends_inside() {
             start: Start { exact: random.below(2) == 0, ..at(ip, sp, bp) },
             leaf_code: &code[..random.below(8) as usize],
             left: (random.below(4) == 0).then(|| (word(random.below(WORDS)), word(WORDS))),
+            prologue: (random.below(2) == 0)
+                .then(|| Prologue { body: random.number(), sp_offset: offset(&mut random) }),
         };
         let walk = run(given);
         assert!((1..=STEPS_MAX as usize).contains(&walk.pushed));

@@ -1,0 +1,137 @@
+//! `cargo xtask bench memory`: the memory of a program that compiles new methods without an end,
+//! with the agent and without, over time.
+//!
+//! Both compile the same at the same time. What the agent needs is what the one has more, and what
+//! it says of itself in each profile; the latter is free of what else differs by chance.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rig::Net9;
+use serde_json::{Value, json};
+
+use super::peers::Place;
+use super::setting::Setting;
+use super::statistics::median;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// A batch of new types of each thread so often, in milliseconds: on a processor of the usual kind
+/// they are compiled in a fraction of it.
+const PACE_MILLIS: &str = "500";
+const THREADS: &str = "2";
+/// Between two profiles.
+const PERIOD: &str = "10s";
+/// Into how many parts of equal length the run is divided for the table.
+const PARTS: usize = 6;
+
+/// A program, with its memory in MiB at each look.
+struct Watched {
+    child: Child,
+    resident: Vec<f64>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // It has ended, unless something failed; there is nobody to tell.
+        let _ended = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// Measures for that long.
+pub fn measure(time: Duration, place: Place<'_>) -> Result<Value> {
+    let folder = place.folder.join("memory");
+    // Profiles of an earlier run would be taken for this one's.
+    let _gone = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let start = |setting: Setting| Watched::start(setting, time, place, &folder);
+    let mut both = [start(Setting::Bare)?, start(Setting::Timer)?];
+    let begin = Instant::now();
+    let mut next = begin;
+    while begin.elapsed() < time {
+        next += LOOK;
+        sleep(next.saturating_duration_since(Instant::now()));
+        for watched in &mut both {
+            watched.look()?;
+        }
+    }
+    for watched in &mut both {
+        let status = watched.child.wait()?;
+        ensure!(status.success(), "the program failed: {status}");
+    }
+    let own = own(place, &folder)?;
+    ensure!(!own.is_empty(), "there is no profile in {}", folder.display());
+    let [bare, agent] = both.each_ref().map(|watched| parts(&watched.resident));
+    Ok(json!({
+        "seconds": time.as_secs(),
+        "bare_mib": bare,
+        "agent_mib": agent,
+        "own_mib": parts(&own),
+        "own_most_mib": own.iter().copied().fold(0.0, f64::max),
+    }))
+}
+
+impl Watched {
+    fn start(setting: Setting, time: Duration, place: Place<'_>, folder: &Path) -> Result<Self> {
+        let mut program = place.rig.app("whole")?.command(Net9)?;
+        program.args(["--jit", "--pace", PACE_MILLIS, "--threads", THREADS]);
+        // Both are looked at to the end.
+        program.args(["--seconds", &(time.as_secs() + 5).to_string()]);
+        program.env("CORPROF_SPANS", "false").env("CORPROF_UPLOAD_PERIOD", PERIOD);
+        let mut command = match setting {
+            Setting::Bare => place.product.without_agent(&program, folder),
+            _ => place.product.with_agent(&program, folder),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { child, resident: Vec::new() })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        const PAGES_A_MIB: f64 = 256.0;
+        let path = format!("/proc/{}/statm", self.child.id());
+        let text = fs::read_to_string(&path).with_context(|| path)?;
+        let pages: f64 = text.split(' ').nth(1).context("no resident memory")?.parse()?;
+        self.resident.push(pages / PAGES_A_MIB);
+        Ok(())
+    }
+}
+
+/// What the agent said of itself in each profile, in MiB, in order.
+fn own(place: Place<'_>, folder: &Path) -> Result<Vec<f64>> {
+    let mut names: Vec<_> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "gz"));
+    names.sort();
+    names.iter().map(|path| own_of(&place.product.corprof, path)).collect()
+}
+
+fn own_of(corprof: &Path, profile: &Path) -> Result<f64> {
+    let output = Command::new(corprof).args(["report", "--json"]).arg(profile).output()?;
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("corprof report said nothing of {}", profile.display()))?;
+    let bytes = told["profiler"]["own_memory_bytes"].as_f64();
+    Ok(bytes.context("no memory of its own in the report")? / f64::from(1 << 20))
+}
+
+/// The medians of equal parts.
+fn parts(values: &[f64]) -> Vec<f64> {
+    let size = values.len().div_ceil(PARTS).max(1);
+    values.chunks(size).filter_map(median).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn a_run_has_parts() {
+        let values: Vec<f64> = (0..18).map(f64::from).collect();
+        assert_eq!(parts(&values), [1.0, 4.0, 7.0, 10.0, 13.0, 16.0]);
+        assert_eq!(parts(&[5.0, 7.0]), [5.0, 7.0]);
+        assert!(parts(&[]).is_empty());
+    }
+}
