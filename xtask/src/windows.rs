@@ -1,10 +1,12 @@
 //! `cargo xtask windows`: the agent and the command line for Windows, built with Debian's tools,
 //! and their truth tests in Wine.
 
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use rig::Wine;
+use rig::{Rig, Wine};
+use serde_json::Value;
 
 use crate::workspace;
 
@@ -37,10 +39,19 @@ pub fn run(arguments: &[String]) -> Result<()> {
     install_tools()?;
     let wine = Wine::install()?;
     build(&wine)?;
+    let folder = wine.built("corprof.dll");
+    let folder = folder.parent().context("the library is in no folder")?;
+    Rig::ensure()?.put_managed(folder)?;
     for file in ["corprof.dll", "corprof.exe"] {
         println!("{}", wine.built(file).display());
     }
-    if asked.build_only { Ok(()) } else { test(&asked) }
+    if asked.build_only {
+        return Ok(());
+    }
+    if asked.tests.is_empty() {
+        unit_tests(&wine)?;
+    }
+    test(&asked)
 }
 
 fn parse(arguments: &[String]) -> Result<Asked> {
@@ -79,26 +90,51 @@ fn install_tools() -> Result<()> {
     Ok(())
 }
 
-/// Builds with Debian's cargo: the standard library, too, which stable Rust lets nobody else do.
-fn build(wine: &Wine) -> Result<()> {
-    let target = wine.folder().join("build");
+/// Debian's cargo, which builds the standard library, too: stable Rust lets nobody else do that.
+fn cargo(wine: &Wine, task: &str, packages: &[&str]) -> Command {
     let mut cargo = Command::new("/usr/bin/cargo");
-    cargo.args(["build", "--release", "--locked", "-Zbuild-std", "--target", TARGET]);
-    cargo.args(["-p", "agent", "-p", "cli"]).current_dir(workspace::root());
+    cargo.args([task, "--release", "--locked", "-Zbuild-std", "--target", TARGET]);
+    cargo.args(packages.iter().flat_map(|package| ["-p", package]));
+    cargo.current_dir(workspace::root());
     cargo.env("PATH", "/usr/bin:/bin").env("RUSTC_BOOTSTRAP", "1");
-    cargo.env("CARGO_TARGET_DIR", target);
+    cargo.env("CARGO_TARGET_DIR", wine.folder().join("build"));
     // Ours are of another Rust.
     for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_MANIFEST_DIR"] {
         cargo.env_remove(name);
     }
-    let status = cargo.status().context("cannot run Debian's cargo")?;
+    cargo
+}
+
+fn build(wine: &Wine) -> Result<()> {
+    let status = cargo(wine, "build", &["agent", "cli"]).status();
+    let status = status.context("cannot run Debian's cargo")?;
     ensure!(status.success(), "the build for Windows failed ({status})");
+    Ok(())
+}
+
+/// Runs the unit tests of what asks Windows, and of what decodes its answers.
+fn unit_tests(wine: &Wine) -> Result<()> {
+    let mut build = cargo(wine, "test", &["sys", "unwind"]);
+    build.args(["--lib", "--no-run", "--message-format=json"]);
+    let built = build.stderr(Stdio::inherit()).output().context("cannot run Debian's cargo")?;
+    ensure!(built.status.success(), "the unit tests for Windows do not build ({})", built.status);
+    let lines = String::from_utf8_lossy(&built.stdout);
+    let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let programs: Vec<PathBuf> = messages
+        .filter(|message| message["profile"]["test"] == true)
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect();
+    ensure!(!programs.is_empty(), "cargo has built no unit tests");
+    for program in programs {
+        let status = wine.command(&program)?.status().context("cannot run Wine")?;
+        ensure!(status.success(), "{} failed ({status})", program.display());
+    }
     Ok(())
 }
 
 fn test(asked: &Asked) -> Result<()> {
     let mut cargo = rig::cargo();
-    cargo.args(["test", "-p", "e2e", "--test", "windows", "--"]);
+    cargo.args(["test", "-p", "e2e", "--test", "windows", "--test", "windows_tools", "--"]);
     cargo.args(["--nocapture", "--test-threads=1"]).args(&asked.tests);
     cargo.env("RIG_WINDOWS", "1").current_dir(workspace::root());
     if let Some(seconds) = asked.seconds {

@@ -11,8 +11,10 @@ use crate::args::ProfilerOptions;
 
 /// The hook's file name.
 pub const HOOK: &str = "Corprof.Spans.dll";
-/// The variable that names startup hooks to .NET, with colons between.
+/// The variable that names startup hooks to .NET.
 pub const VARIABLE: &str = "DOTNET_STARTUP_HOOKS";
+/// What stands between two hooks.
+const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 /// Where the settings have whether there are to be spans.
 const SPANS: &str = "CORPROF_SPANS";
 
@@ -34,10 +36,10 @@ pub fn find(agent: &Path) -> Result<PathBuf, String> {
              build` makes it; --spans false says that it isn't wanted"
         ));
     }
-    if path.to_string_lossy().contains(':') {
+    if path.to_string_lossy().contains(SEPARATOR) {
         return Err(format!(
-            "samples don't know their requests: .NET takes no startup hook with a colon in its \
-             path, as {} has",
+            "samples don't know their requests: .NET takes no startup hook with a {SEPARATOR} in \
+             its path, as {} has",
             path.display()
         ));
     }
@@ -48,9 +50,6 @@ fn is_assembly(path: &Path) -> bool {
     let mut head = [0; 2];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && &head == b"MZ"
 }
-
-/// What stands between two hooks.
-const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
 /// The value of the variable with one more hook; `None` if it has one of that name, since .NET
 /// can't load a second. Those of the program come first, as they may have to prepare things.

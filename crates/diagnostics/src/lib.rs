@@ -80,4 +80,4 @@ pub use transport::{Endpoint, Stream};
 pub use unix_endpoint::UnixEndpoint;
 pub use unreachable::Unreachable;
 #[cfg(windows)]
-pub use windows::{Hidden, Socket, listening};
+pub use windows::{Hidden, Pipe, Socket, listening};

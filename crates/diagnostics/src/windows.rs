@@ -1,23 +1,19 @@
 //! A runtime's diagnostics pipe on Windows: where it is, and requests to it.
 //!
-//! The system lets a user's own processes and administrators open it. A pipe that is opened as a
-//! file has no time-outs, so each exchange is made on a thread that is left alone if it takes too
-//! long.
+//! The system lets a user's own processes and administrators open it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
+
+use sys::unix_socket::{self, LocalStream};
 
 use crate::exchange::Exchange;
 use crate::{AttachError, Endpoint, Guid, ProcessInfo, RequestError, Stream, Unreachable};
 
 /// How long a request may take if nothing else is said.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long to wait before the next try where all places of the pipe are taken.
-const BUSY_RETRY: Duration = Duration::from_millis(5);
 /// All places of the pipe are taken.
 const ERROR_PIPE_BUSY: i32 = 231;
 /// Where pipes are.
@@ -39,10 +35,9 @@ pub enum Hidden {
 /// The processes whose runtimes listen, by number.
 #[must_use]
 pub fn listening() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(PIPES) else { return tried() };
-    let names = entries.flatten().map(|entry| entry.file_name());
+    let Some(names) = names() else { return tried() };
     let mut pids: Vec<u32> =
-        names.filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect();
+        names.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
     pids.sort_unstable();
     pids.dedup();
     pids
@@ -51,12 +46,13 @@ pub fn listening() -> Vec<u32> {
 /// The same where pipes can't be listed, as in Wine: all small numbers are tried.
 fn tried() -> Vec<u32> {
     const LAST: u32 = 4096;
-    let open = |path: String| OpenOptions::new().read(true).write(true).open(path);
-    let is_there = |pid: &u32| match open(format!("{PIPES}{PREFIX}{pid}")) {
-        Ok(_) => true,
-        Err(error) => error.raw_os_error() == Some(ERROR_PIPE_BUSY),
-    };
-    (4..LAST).step_by(4).filter(is_there).collect()
+    (4..LAST).step_by(4).filter(|pid| Pipe::of_runtime(*pid).is_open()).collect()
+}
+
+/// The names of all pipes; `None` where they can't be listed.
+fn names() -> Option<Vec<String>> {
+    let entries = std::fs::read_dir(PIPES).ok()?;
+    Some(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
 /// A runtime that can be talked to.
@@ -75,8 +71,7 @@ impl Socket {
         if !listening().contains(&pid) {
             return Err(Unreachable::NoSocket(vec![PathBuf::from(PIPES)]));
         }
-        let pipe = Pipe { path: PathBuf::from(format!("{PIPES}{PREFIX}{pid}")) };
-        Ok(Self { pipe, timeout: REQUEST_TIMEOUT })
+        Ok(Self { pipe: Pipe::of_runtime(pid), timeout: REQUEST_TIMEOUT })
     }
 
     /// The same pipe with another time for each request.
@@ -114,58 +109,95 @@ impl Socket {
     }
 }
 
-/// A named pipe.
+/// A named pipe of this machine.
 #[derive(Clone, Debug)]
-struct Pipe {
+pub struct Pipe {
     path: PathBuf,
+}
+
+impl Pipe {
+    /// The pipe of that name, whether there is one or not.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { path: PathBuf::from(format!("{PIPES}{name}")) }
+    }
+
+    fn of_runtime(pid: u32) -> Self {
+        Self::named(&format!("{PREFIX}{pid}"))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        match (names(), self.path.file_name()) {
+            (Some(names), Some(own)) => names.iter().any(|name| **name == *own),
+            _ => self.is_open(),
+        }
+    }
+
+    /// Whether it can be opened, or could be if fewer had done so.
+    fn is_open(&self) -> bool {
+        match OpenOptions::new().read(true).write(true).open(&self.path) {
+            Ok(_) => true,
+            Err(error) => error.raw_os_error() == Some(ERROR_PIPE_BUSY),
+        }
+    }
+
+    /// Sends one message, and reads the one that answers it, of at most so many bytes.
+    ///
+    /// # Errors
+    /// If nobody is there; `TimedOut` after the deadline.
+    pub fn ask(&self, message: &[u8], room: usize, deadline: Instant) -> io::Result<Vec<u8>> {
+        let mut connection = self.connection(deadline)?;
+        connection.send(message, deadline)?;
+        let mut answer = vec![0; room];
+        let read = connection.read(&mut answer, deadline)?;
+        answer.truncate(read);
+        Ok(answer)
+    }
+
+    fn connection(&self, deadline: Instant) -> io::Result<Connection> {
+        unix_socket::connect(&self.path, left(deadline)?).map(Connection)
+    }
 }
 
 impl Endpoint for Pipe {
     fn connect(&self, deadline: Instant) -> io::Result<Box<dyn Stream>> {
-        loop {
-            match OpenOptions::new().read(true).write(true).open(&self.path) {
-                Ok(pipe) => return Ok(Box::new(Connection(pipe))),
-                Err(error) if error.raw_os_error() == Some(ERROR_PIPE_BUSY) => {
-                    left(deadline)?;
-                    thread::sleep(BUSY_RETRY);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        Ok(Box::new(self.connection(deadline)?))
     }
 }
 
-struct Connection(File);
+struct Connection(LocalStream);
+
+impl Connection {
+    fn read(&mut self, bytes: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        unix_socket::set_timeouts(&mut self.0, left(deadline)?)?;
+        self.0.read(bytes)
+    }
+}
 
 impl Stream for Connection {
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
-        let (mut pipe, bytes) = (self.0.try_clone()?, bytes.to_vec());
-        within(deadline, move || pipe.write_all(&bytes))
+        unix_socket::set_timeouts(&mut self.0, left(deadline)?)?;
+        self.0.write_all(bytes)
     }
 
     fn receive(&mut self, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
-        let (mut pipe, length) = (self.0.try_clone()?, bytes.len());
-        let read = move || {
-            let mut read = vec![0; length];
-            pipe.read_exact(&mut read).map(|()| read)
-        };
-        bytes.copy_from_slice(&within(deadline, read)?);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.read(rest, deadline)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => rest = rest.get_mut(read..).unwrap_or_default(),
+            }
+        }
         Ok(())
     }
-}
-
-/// Does something that may take its time, until then at the latest.
-fn within<T: Send + 'static>(
-    deadline: Instant,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let left = left(deadline)?;
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        // Nobody listens any more if it took too long.
-        let _late = tell.send(work());
-    });
-    told.recv_timeout(left).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// The time until the deadline.

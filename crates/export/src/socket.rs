@@ -42,8 +42,8 @@ impl Socket {
         Ok(Self { kind, deadline: deadline.clone() })
     }
 
-    fn set_timeouts(&self, slice: Duration) -> io::Result<()> {
-        match &self.kind {
+    fn set_timeouts(&mut self, slice: Duration) -> io::Result<()> {
+        match &mut self.kind {
             Kind::Tcp(socket) => {
                 socket.set_read_timeout(Some(slice))?;
                 socket.set_write_timeout(Some(slice))

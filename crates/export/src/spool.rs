@@ -88,7 +88,7 @@ impl Spool {
         if trust == Trust::OwnOnly && !files::is_own_folder(folder)? {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
-        let is = files::identity(&fs::metadata(folder)?);
+        let is = files::identity(folder)?;
         let path = folder.join(format!("{owner}{LOCK}"));
         let lock = files::create_own(&path)?;
         lock.try_lock()?;
@@ -112,8 +112,7 @@ impl Spool {
     /// Whether the folder is still there, and no other one or a link in its place.
     #[must_use]
     pub fn is_there(&self, trust: Trust) -> bool {
-        let is_the_same =
-            fs::metadata(&self.folder).is_ok_and(|data| files::identity(&data) == self.is);
+        let is_the_same = files::identity(&self.folder).is_ok_and(|is| is == self.is);
         let is_trusted =
             trust == Trust::Named || files::is_own_folder(&self.folder).is_ok_and(|is_own| is_own);
         is_the_same && is_trusted

@@ -28,3 +28,24 @@ pub struct Suspended {
     /// How many bytes of it.
     pub code_len: usize,
 }
+
+/// The word at an address of a stack whose words were copied from `start` on; `None` if it was not
+/// copied.
+#[must_use]
+pub fn word_at(words: &[u64], start: u64, address: u64) -> Option<u64> {
+    let index = address.checked_sub(start)?.checked_div(8)?;
+    words.get(usize::try_from(index).ok()?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::word_at;
+
+    #[test]
+    fn words_are_found_by_their_addresses() {
+        let words = [1, 2, 3];
+        let found = [0x0ff8, 0x1000, 0x1008, 0x1010, 0x1018, u64::MAX, 0]
+            .map(|address| word_at(&words, 0x1000, address));
+        assert_eq!(found, [None, Some(1), Some(2), Some(3), None, None, None]);
+    }
+}

@@ -47,3 +47,4 @@ pub use run::{Run, Truth, profiles_in};
 pub use session::{Session, add_hook, on_both, on_one};
 pub use tasks::Tasks;
 pub use view::{LeafSums, Row, View};
+pub use wine::{Listed, WindowsTools};

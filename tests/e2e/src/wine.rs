@@ -1,10 +1,12 @@
 //! A program that is to run under the agent for Windows, in Wine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use rig::{Dotnet, Rig, RuntimeVersion, Wine};
+use anyhow::{Context, Result, ensure};
+use rig::{Dotnet, Net8, Outcome, Rig, RuntimeVersion, Wine};
+use serde_json::Value;
 
 use crate::session::Session;
 
@@ -71,6 +73,101 @@ impl Session {
         // A bare machine has no ICU.
         command.env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1");
         Self::make_alone(name, command)
+    }
+}
+
+/// `corprof.exe`, for what is done beside a program or afterwards.
+#[derive(Clone, Debug)]
+pub struct WindowsTools {
+    wine: Wine,
+}
+
+/// A .NET process, as `corprof ps` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Windows' number of it.
+    pub pid: String,
+    /// `yes` if it can be profiled, `profiled` if it is.
+    pub state: String,
+}
+
+impl WindowsTools {
+    /// Where the build has left them.
+    ///
+    /// # Errors
+    /// If nobody asked for them, or they were not built.
+    pub fn asked() -> Result<Self> {
+        let wine = Wine::asked()?;
+        built(&wine, "corprof.exe")?;
+        Ok(Self { wine })
+    }
+
+    /// A path as Windows programs see it.
+    ///
+    /// # Errors
+    /// If they don't.
+    pub fn inside(&self, path: &Path) -> Result<String> {
+        self.wine.inside(path)
+    }
+
+    /// `corprof.exe` with these arguments.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = self.wine.command(&built(&self.wine, "corprof.exe")?)?;
+        command.args(arguments);
+        Ok(command)
+    }
+
+    /// The same, run to its end.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn run(&self, arguments: &[&str]) -> Result<Outcome> {
+        const LIMIT: Duration = Duration::from_secs(120);
+        rig::run(self.command(arguments)?, LIMIT)
+    }
+
+    /// What it said, of which nothing went wrong.
+    ///
+    /// # Errors
+    /// If something did.
+    pub fn good(&self, arguments: &[&str]) -> Result<String> {
+        let Outcome { status, stdout, stderr, .. } = self.run(arguments)?;
+        let said = format!("{stdout}{stderr}");
+        ensure!(status.success(), "corprof {}: {status}: {said}", arguments.join(" "));
+        Ok(said)
+    }
+
+    /// The .NET processes that listen: one, if a test has one.
+    ///
+    /// # Errors
+    /// If `corprof ps` fails.
+    pub fn processes(&self) -> Result<Vec<Listed>> {
+        let said = self.run(&["ps", "--json"])?;
+        let list: Value = serde_json::from_str(&said.stdout)
+            .with_context(|| format!("corprof ps: {}{}", said.stdout, said.stderr))?;
+        let processes = list["processes"].as_array().context("no list of processes")?;
+        let listed = |process: &Value| Listed {
+            pid: process["pid"].to_string(),
+            state: process["state"].as_str().unwrap_or_default().to_owned(),
+        };
+        Ok(processes.iter().map(listed).collect())
+    }
+
+    /// What passes on a named pipe to a port of this machine, until it is ended.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn relay(&self, pipe: &str, port: u16) -> Result<Command> {
+        let rig = Rig::ensure()?;
+        let Dotnet { program, arguments, variables } =
+            rig.app("relay")?.on_windows(&self.wine, Net8)?;
+        let mut command = self.wine.command(&program)?;
+        command.args(arguments).envs(variables);
+        command.args(["--pipe", pipe, "--port", &port.to_string()]);
+        Ok(command)
     }
 }
 

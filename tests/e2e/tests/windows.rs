@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use e2e::{Checks, Form, Run, Session};
+use e2e::{Checks, Form, Row, Run, Session};
 use model::ThreadState;
 use model::ThreadState::{Io, Lock, Runnable, Running, Sleeping, Waiting};
 use rig::{Net8, Net10};
@@ -76,7 +76,7 @@ fn waits_are_charged_to_where_they_were() -> Result<()> {
             let tid = truth.tid()?;
             let frame = format!("Corprof.TestApps.Wall.{method}(");
             let expected = truth.number(&format!("{method}_wall_ns"))?;
-            let own = |row: &&e2e::Row| row.tid == tid && row.has(&frame);
+            let own = |row: &&Row| row.tid == tid && row.has(&frame);
             let found = run.view.of(|row| own(&row) && row.is_in(states)).wall_ns;
             let slack = (expected as f64 * 0.05) as u64 + 2 * STEP_NS;
             checks.between(
@@ -109,6 +109,28 @@ fn a_web_service_under_load() -> Result<()> {
         checks.roots(ROOTS);
         checks.done()
     })
+}
+
+#[test]
+fn samples_know_their_requests() -> Result<()> {
+    const ENDPOINT: &str = "GET /cpu/{thousands:int}";
+    let Some(session) = Session::by_windows_run("spans", "web", Net10, &[])? else { return Ok(()) };
+    let run = session.args(["--load", "8", "--clients", "4"]).run()?;
+    let mut checks = of_windows(&run);
+    let is_work = |row: &Row| row.has("Corprof.TestApps.Web.Compute(");
+    let all = run.view.of(is_work).cpu_ns;
+    let known = run.view.of(|row| {
+        let has_ids = row.span.is_some_and(|ids| ids.local_root_span_id != 0);
+        is_work(row) && row.endpoint == ENDPOINT && has_ids
+    });
+    checks.between("CPU time of known requests", known.cpu_ns, all - all / 100, all);
+    checks.that(all > 0, "no time in Web.Compute");
+    let endpoints = run.profiles.iter().flat_map(|(_, profile)| &profile.endpoints);
+    let told: u64 = endpoints.map(|endpoint| endpoint.requests).sum();
+    let expected = run.number("requests")?;
+    checks.between("requests", told, expected, expected);
+    checks.roots(ROOTS);
+    checks.done()
 }
 
 /// Ten minutes in the long form.

@@ -54,7 +54,7 @@ impl Wine {
     pub fn install() -> Result<Self> {
         let wine = Self::of_workspace();
         fs::create_dir_all(wine.folder())?;
-        if !wine.root().join("usr/bin/wine").exists() {
+        if !wine.has_wine() {
             wine.install_debian().context("no Wine")?;
         }
         for (package, prefix, name) in [
@@ -129,9 +129,13 @@ impl Wine {
         self.folder().join(RELEASE)
     }
 
+    /// Debian's `wine` is a link to a path that means something inside of the folder only.
+    fn has_wine(&self) -> bool {
+        self.root().join("usr/bin/wine").symlink_metadata().is_ok()
+    }
+
     fn is_there(&self) -> bool {
-        self.root().join("usr/bin/wine").exists()
-            && [Net8, Net10].into_iter().all(|version| self.program(version).is_file())
+        self.has_wine() && [Net8, Net10].into_iter().all(|version| self.program(version).is_file())
     }
 
     /// The agent and the command line for Windows, where the build leaves them.

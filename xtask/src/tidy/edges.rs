@@ -100,7 +100,7 @@ const PRODUCT: [Allowed; 15] = [
     },
     Allowed {
         name: "diagnostics",
-        own: &["config"],
+        own: &["config", "sys"],
         own_in_tests: &["testing"],
         outside: &[
             ("nix", "sockets that can be connected to without waiting"),

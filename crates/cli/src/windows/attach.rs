@@ -42,7 +42,7 @@ pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
     if let Some(target) = &args.report.json {
         outcome::check_report(Path::new(target))?;
     }
-    if control::socket_of(pid).is_ok() {
+    if control::pipe_of(pid).is_ok() {
         let what = format!(
             "can't attach to process {pid}: an agent is in it already; `corprof ctl {pid} status` \
              says what it does, `corprof ctl {pid} start` has it profile"
@@ -143,7 +143,7 @@ fn watch(pid: u32, stopped: &AtomicBool, started: Instant, limit: Option<Duratio
     note(format!("profiling process {pid} {until}"));
     let is_over = || limit.is_some_and(|limit| started.elapsed() >= limit);
     while !is_over() && !stopped.load(Ordering::Acquire) {
-        if control::socket_of(pid).is_err() {
+        if control::pipe_of(pid).is_err() {
             return;
         }
         std::thread::sleep(LOOK);
@@ -152,11 +152,11 @@ fn watch(pid: u32, stopped: &AtomicBool, started: Instant, limit: Option<Duratio
 
 /// Has the agent leave, and waits until its pipe is gone.
 fn leave(pid: u32) -> anyhow::Result<()> {
-    let Ok(pipe) = control::socket_of(pid) else { return Ok(()) };
+    let Ok(pipe) = control::pipe_of(pid) else { return Ok(()) };
     control::ask(&pipe, &Request::of(Command::Detach))
         .with_context(|| format!("the agent stays in process {pid}"))?;
     let deadline = Instant::now() + LEAVE_PATIENCE;
-    while control::socket_of(pid).is_ok() && listening().contains(&pid) {
+    while control::pipe_of(pid).is_ok() && listening().contains(&pid) {
         if Instant::now() >= deadline {
             anyhow::bail!("the agent is still about to leave process {pid}");
         }

@@ -87,8 +87,8 @@ fn wait(mut child: Child, started: Instant, limit: Option<Duration>) -> anyhow::
 /// write its last profile first.
 fn end(child: &mut Child) {
     note("the time is over: the program is ended");
-    let stopped = control::socket_of(child.id())
-        .and_then(|pipe| control::ask(&pipe, &Request::of(Ask::Stop)));
+    let stopped =
+        control::pipe_of(child.id()).and_then(|pipe| control::ask(&pipe, &Request::of(Ask::Stop)));
     if let Err(error) = stopped {
         warn(format!("the agent could not be asked to write the last profile: {error:#}"));
     }

@@ -61,7 +61,7 @@ fn row(pid: u32) -> Row {
             pid,
             version: info.runtime_version.unwrap_or_default(),
             command: info.command_line,
-            state: if control::socket_of(pid).is_ok() { "profiled" } else { "yes" }.to_owned(),
+            state: if control::pipe_of(pid).is_ok() { "profiled" } else { "yes" }.to_owned(),
         },
         Err(why) => Row { pid, version: String::new(), command: String::new(), state: why },
     }

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use model::Loss;
-use model::suspended::Suspended;
+use model::suspended::{Suspended, word_at};
 
 use super::{Origin, Shared, shared, take_sample};
 use crate::arch::Registers;
@@ -50,10 +50,7 @@ unsafe fn sample(shared: &Shared, seen: &Suspended) {
         signal_stack: None,
     };
     let registers = Registers { ip: seen.ip, sp: seen.sp, bp: Some(seen.bp) };
-    let read = |address: u64| {
-        let index = usize::try_from(address.checked_sub(seen.sp)?.checked_div(8)?).ok()?;
-        words.get(index).copied()
-    };
+    let read = |address: u64| word_at(words, seen.sp, address);
     // SAFETY: inside the gate (the caller's promise).
     unsafe { take_sample(shared, record, &origin, registers, |_| code, read) };
 }

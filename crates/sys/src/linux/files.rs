@@ -82,17 +82,23 @@ pub fn is_own_folder(path: &Path) -> io::Result<bool> {
 /// Which file or folder it is: its device and number.
 pub type Identity = (u64, u64);
 
-/// Which file or folder that is.
-#[must_use]
-pub fn identity(data: &Metadata) -> Identity {
+/// Which file or folder lies there.
+///
+/// # Errors
+/// If it can't be asked about.
+pub fn identity(path: &Path) -> io::Result<Identity> {
+    std::fs::metadata(path).map(|data| identity_of(&data))
+}
+
+fn identity_of(data: &Metadata) -> Identity {
     (data.dev(), data.ino())
 }
 
 /// Whether an open file is the one that lies there.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
-    identity(&open) == identity(&there)
+    let (Ok(open), Ok(there)) = (file.metadata(), identity(path)) else { return false };
+    identity_of(&open) == there
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub type LocalStream = UnixStream;
 ///
 /// # Errors
 /// Whatever the kernel says.
-pub fn set_timeouts(stream: &LocalStream, limit: Duration) -> io::Result<()> {
+pub fn set_timeouts(stream: &mut LocalStream, limit: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))
 }

@@ -31,8 +31,10 @@ pub const FROM_ADDRESS: u32 = 4;
 /// It stays loaded until the process ends.
 pub const PIN: u32 = 1;
 
-/// A pipe to be read and written, by calls that may take their time.
-pub const PIPE_BOTH_WAYS_OVERLAPPED: u32 = 3 | 0x4000_0000;
+/// Opened for calls that may take their time.
+pub const FILE_OVERLAPPED: u32 = 0x4000_0000;
+/// A pipe to be read and written, by such calls.
+pub const PIPE_BOTH_WAYS_OVERLAPPED: u32 = 3 | FILE_OVERLAPPED;
 /// There must be no pipe of that name yet.
 pub const PIPE_FIRST: u32 = 0x0008_0000;
 /// A pipe of messages, for this machine alone.
@@ -41,6 +43,8 @@ pub const PIPE_MESSAGES_LOCAL: u32 = 4 | 2 | 8;
 pub const PIPE_ENDS: u32 = 255;
 /// What was begun goes on.
 pub const ERROR_IO_PENDING: i32 = 997;
+/// All of the pipe's places are taken.
+pub const ERROR_PIPE_BUSY: i32 = 231;
 /// Somebody had connected already.
 pub const ERROR_PIPE_CONNECTED: i32 = 535;
 /// What was begun was called off.
@@ -167,6 +171,19 @@ pub struct MemoryCounters {
     pub rest: [usize; 6],
 }
 
+/// `BY_HANDLE_FILE_INFORMATION`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct FileInformation {
+    pub attributes: u32,
+    pub times: [FileTime; 3],
+    pub volume: u32,
+    pub size: [u32; 2],
+    pub links: u32,
+    pub index_high: u32,
+    pub index_low: u32,
+}
+
 /// `RUNTIME_FUNCTION`: a function, and where its unwind data is; all from a base.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -203,6 +220,7 @@ unsafe extern "system" {
     pub fn GetCurrentThread() -> Handle;
     pub fn GetCurrentThreadId() -> u32;
     pub fn GetCurrentThreadStackLimits(low: *mut usize, high: *mut usize);
+    pub fn GetFileInformationByHandle(file: Handle, out: *mut FileInformation) -> i32;
     pub fn GetModuleFileNameW(module: Handle, name: *mut u16, size: u32) -> u32;
     pub fn GetModuleHandleA(name: *const u8) -> Handle;
     pub fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut Handle) -> i32;
@@ -273,7 +291,7 @@ unsafe extern "system" {
         bytes: *const u8,
         count: u32,
         written: *mut u32,
-        overlapped: *mut c_void,
+        state: *mut Overlapped,
     ) -> i32;
 }
 

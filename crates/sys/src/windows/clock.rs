@@ -132,17 +132,25 @@ pub(super) struct Times {
 
 /// The times of a thread's handle.
 pub(super) fn times(thread: Handle) -> Option<Times> {
+    // SAFETY: the function has that type and is of threads.
+    unsafe { ask_times(api::GetThreadTimes, thread) }
+}
+
+type QueryTimes = unsafe extern "system" fn(
+    Handle,
+    *mut FileTime,
+    *mut FileTime,
+    *mut FileTime,
+    *mut FileTime,
+) -> i32;
+
+/// # Safety
+/// The function is one of the two that tell times, and the handle is of what it is about.
+unsafe fn ask_times(query: QueryTimes, handle: Handle) -> Option<Times> {
     let [mut created, mut ended, mut kernel, mut user] = [FileTime::default(); 4];
-    // SAFETY: a thread's handle, and four valid places.
-    let told = unsafe {
-        api::GetThreadTimes(
-            thread,
-            &raw mut created,
-            &raw mut ended,
-            &raw mut kernel,
-            &raw mut user,
-        )
-    };
+    // SAFETY: the caller's promise; four valid places.
+    let told =
+        unsafe { query(handle, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user) };
     (told != 0).then(|| Times {
         created_steps: created.steps(),
         has_ended: ended.steps() != 0,
@@ -186,25 +194,39 @@ pub fn process_cpu_ns() -> u64 {
         // SAFETY: the function that was found.
         return unsafe { ask(cycles.of_process, process) }.map_or(0, |count| cycles.ns(count));
     }
-    process_times(process).map_or(0, |times| times.cpu_ns)
+    // SAFETY: the function has that type and is of processes.
+    unsafe { ask_times(api::GetProcessTimes, process) }.map_or(0, |times| times.cpu_ns)
 }
 
-/// The times of a process's handle.
-pub(super) fn process_times(process: Handle) -> Option<Times> {
-    let [mut created, mut ended, mut kernel, mut user] = [FileTime::default(); 4];
-    // SAFETY: a process's handle, and four valid places.
-    let told = unsafe {
-        api::GetProcessTimes(
-            process,
-            &raw mut created,
-            &raw mut ended,
-            &raw mut kernel,
-            &raw mut user,
-        )
-    };
-    (told != 0).then(|| Times {
-        created_steps: created.steps(),
-        has_ended: ended.steps() != 0,
-        cpu_ns: kernel.ns().saturating_add(user.ns()),
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_moves_the_clocks() {
+        let (cpu_ns, process_ns, now_ns) = (own_cpu_ns(), process_cpu_ns(), monotonic_ns());
+        // Several ticks, where there are ticks.
+        while own_cpu_ns().saturating_sub(cpu_ns) < 50_000_000 {
+            std::hint::black_box(0);
+        }
+        assert!(process_cpu_ns() - process_ns >= 50_000_000);
+        assert!(monotonic_ns() > now_ns);
+        let tid = super::super::thread::own_id();
+        assert!(thread_cpu_ns(tid).is_some_and(|own_ns| own_ns >= cpu_ns + 50_000_000));
+        // Since 2020, and not since 1601.
+        assert!(wall_clock_ns() > 1_577_836_800_000_000_000);
+    }
+
+    #[test]
+    fn cycles_are_nanoseconds() {
+        unsafe extern "system" fn refuses(_: Handle, _: *mut u64) -> i32 {
+            0
+        }
+        // Four billion cycles a second.
+        let cycles = Cycles { of_thread: refuses, of_process: refuses, scale: 1 << 30 };
+        assert_eq!(cycles.ns(4_000_001), 1_000_000);
+        assert_eq!(cycles.ns(u64::MAX), u64::MAX / 4);
+        // SAFETY: a function of that type, which looks at no handle.
+        assert_eq!(unsafe { ask(cycles.of_thread, 0) }, None);
+    }
 }

@@ -1,9 +1,12 @@
 //! Files, as the host's user alone may have them.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::MetadataExt;
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::AsRawHandle;
 use std::path::Path;
+
+use super::api::{self, FileInformation};
 
 /// Opens a file to add to it, and makes it if it is not there.
 ///
@@ -58,18 +61,60 @@ pub fn open_own(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
-/// Which file or folder it is: when it was made, to 100 ns.
-pub type Identity = u64;
+/// Which file or folder it is: its volume and number. When it was made would not do: Windows gives
+/// a file that takes another's name soon after it that one's time.
+pub type Identity = (u32, u64);
 
-/// Which file or folder that is.
-#[must_use]
-pub fn identity(data: &Metadata) -> Identity {
-    data.creation_time()
+/// Which file or folder lies there.
+///
+/// # Errors
+/// If it can't be asked about.
+pub fn identity(path: &Path) -> io::Result<Identity> {
+    /// Folders may be opened, too.
+    const FOLDERS_TOO: u32 = 0x0200_0000;
+    identity_of(&OpenOptions::new().access_mode(0).custom_flags(FOLDERS_TOO).open(path)?)
+}
+
+fn identity_of(file: &File) -> io::Result<Identity> {
+    let mut about = FileInformation::default();
+    // SAFETY: an open file, and a valid place.
+    if unsafe { api::GetFileInformationByHandle(file.as_raw_handle().addr(), &raw mut about) } == 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((about.volume, u64::from(about.index_high) << 32 | u64::from(about.index_low)))
 }
 
 /// Whether an open file is the one that lies there.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
-    identity(&open) == identity(&there)
+    let (Ok(open), Ok(there)) = (identity_of(file), identity(path)) else { return false };
+    open == there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_same_name_is_another() {
+        let folder = std::env::temp_dir().join(format!("corprof-files-{}", std::process::id()));
+        create_own_folder(&folder).expect("a folder");
+        let (path, other) = (folder.join("a"), folder.join("b"));
+        let file = create_own(&path).expect("a file");
+        assert!(is_at(&file, &path));
+        std::fs::rename(&path, &other).expect("renamed");
+        assert!(is_at(&file, &other) && !is_at(&file, &path));
+        let second = create_own(&path).expect("a second one");
+        assert!(is_at(&second, &path) && !is_at(&file, &path));
+        assert_eq!(identity(&folder).expect("known"), identity(&folder).expect("known"));
+        assert_ne!(identity(&folder).expect("known"), identity(&path).expect("known"));
+        drop((file, second));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn folders_are_no_files() {
+        assert!(read_plain(&std::env::temp_dir()).is_err());
+    }
 }

@@ -1,5 +1,7 @@
 //! Memory that may go away while it is read, and other threads' stacks.
 
+use model::suspended::word_at;
+
 use super::api;
 use super::proc::Blocked;
 use super::suspension::{self, Seen};
@@ -80,7 +82,36 @@ impl StackWindow {
 
     /// The eight bytes at an address; `None` if they were not copied.
     pub fn read(&mut self, address: u64) -> Option<u64> {
-        let index = usize::try_from(address.checked_sub(self.start)?.checked_div(8)?).ok()?;
-        self.words.get(index).copied()
+        word_at(&self.words, self.start, address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_copied() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(20_000).collect();
+        let mut copy = vec![0; bytes.len()];
+        assert_eq!(copy_own(bytes.as_ptr() as u64, &mut copy), bytes.len());
+        assert_eq!(copy, bytes);
+        assert_eq!(copy_own(8, &mut copy), 0);
+    }
+
+    #[test]
+    fn a_copy_ends_where_memory_does() {
+        const PAGE: usize = 4096;
+        // Two pages, of which one is there.
+        let reserved = |address: u64, bytes: usize, kind: u32| {
+            // SAFETY: reserves pages that nobody has, or commits some of those.
+            unsafe { api::VirtualAlloc(address, bytes, kind, api::PAGE_READWRITE) as u64 }
+        };
+        let start = reserved(0, 16 * PAGE, 0x2000);
+        assert_eq!(reserved(start, PAGE, 0x1000), start);
+        let mut copy = vec![1; 2 * PAGE];
+        assert_eq!(copy_own(start, &mut copy), PAGE);
+        assert!(copy[..PAGE].iter().all(|byte| *byte == 0) && copy[PAGE] == 1);
+        assert_eq!(copy_own(start + PAGE as u64, &mut copy), 0);
     }
 }

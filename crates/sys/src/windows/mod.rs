@@ -11,6 +11,7 @@ pub mod files;
 mod handles;
 pub mod memory;
 pub mod modules;
+mod overlapped;
 pub mod pages;
 pub mod proc;
 pub mod process_context;

@@ -136,3 +136,23 @@ pub fn bases(limit: usize) -> Vec<u64> {
 pub fn hold(base: u64) -> Option<Loaded> {
     Loaded::hold(usize::try_from(base).ok()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_the_first_and_holds_this_code() {
+        let bases = bases(1000);
+        assert!(bases.len() > 2, "{bases:?}");
+        let own = hold(*bases.first().expect("a module")).expect("held");
+        assert_eq!(own.bytes(0, 2), b"MZ");
+        assert_eq!(Some(own.path.as_path()), std::env::current_exe().ok().as_deref());
+        let here = super::super::code::describe(bases as fn(usize) -> Vec<u64> as usize as u64);
+        let here = here.expect("a function with unwind data");
+        assert_eq!(here.base, own.base);
+        assert!(here.start < here.end && here.unwind > here.base);
+        assert_eq!(super::super::code::describe(0), None);
+        assert!(hold(8).is_none());
+    }
+}

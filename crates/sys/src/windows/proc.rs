@@ -198,3 +198,44 @@ pub fn resident_bytes() -> Option<u64> {
         unsafe { api::K32GetProcessMemoryInfo(api::GetCurrentProcess(), &raw mut counters, size) };
     (told != 0).then_some(counters.working_set as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_is_known_while_it_lives() {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let body = move || {
+            tell.send(super::super::thread::own_id()).expect("somebody listens");
+            let _closed = ended.recv();
+        };
+        let named = std::thread::Builder::new().name("a name".to_owned());
+        let thread = named.spawn(body).expect("a thread");
+        let tid = told.recv().expect("an id");
+        assert!(thread_ids().expect("a list").contains(&tid));
+        assert!(thread_count().is_some_and(|count| count >= 2));
+        assert_eq!(thread_name(tid).as_deref(), Some("a name"));
+        let stat = Stat::read(tid).expect("it lives");
+        assert!(stat.start_ticks > 0);
+        assert_eq!(Stat::read(tid), Some(stat));
+        drop(end);
+        thread.join().expect("it ends");
+        assert_eq!(Stat::read(tid), None);
+        assert_eq!(clock::thread_cpu_ns(tid), None);
+    }
+
+    #[test]
+    fn code_is_executable_and_data_is_not() {
+        let ranges = executable_ranges();
+        assert!(ranges.is_sorted() && ranges.iter().all(|(start, end)| start < end));
+        let holds =
+            |address: u64| ranges.iter().any(|(start, end)| (*start..*end).contains(&address));
+        assert!(holds(executable_ranges as fn() -> Vec<(u64, u64)> as usize as u64));
+        assert!(!holds(ranges.as_ptr() as u64));
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 16));
+    }
+}

@@ -1,10 +1,12 @@
-//! Standard error of the host: never waited for.
+//! Standard error of the host.
 
 use super::api;
 
 /// Writes a line to standard error; returns whether it could. Without the standard library's lock,
-/// which a thread of the host may hold while it waits for room. A pipe that nobody reads is not
-/// written to.
+/// which a thread of the host may hold while it waits for room.
+///
+/// Where Linux is asked first whether there is room, this waits for it: what Windows tells of a
+/// pipe's room is less than there is while its reader waits, and then most lines would be lost.
 pub fn say(line: &[u8]) -> bool {
     // SAFETY: only asks.
     let error = unsafe { api::GetStdHandle(api::STD_ERROR_HANDLE) };

@@ -1,8 +1,9 @@
 //! Suspending a thread, for as long as its registers and stack are copied and no longer.
 //!
 //! A suspended thread may hold any lock: the loader's, the heap's, the runtime's. So while one is
-//! suspended, nothing here allocates, waits or calls anything but the system itself: room is taken
-//! before, and unwinding is done afterwards, on the copy.
+//! suspended, nothing here allocates, waits or calls anything but the system itself: to read its
+//! registers, to read its stack, to resume it. Room is taken before, and unwinding is done
+//! afterwards, on the copy.
 //!
 //! Should the sampler not come on all the same, the watcher lets the thread go. Exactly one of the
 //! two does: whoever takes the handle out of `SUSPENDED`. The sampler puts it there only after the
@@ -20,6 +21,7 @@ use super::handles::{self, ThreadHandle};
 use super::memory::copy_own;
 use super::{clock, thread};
 use crate::nt::{Calls, Layout, State, States};
+use crate::thread::StackRange;
 
 /// Words of a stack that are copied: 1 MiB, the size that most threads' stacks have.
 const WORDS_MAX: usize = 128 * 1024;
@@ -109,11 +111,11 @@ impl Seen {
             return None;
         }
         let handle = handles::of(tid)?;
-        let (low, high) = handle.stack().map_or((0, 0), |stack| (stack.start, stack.end));
+        let stack = handle.stack();
         let cpu_clock_ns = clock::handle_cpu_ns(handle.raw())?;
         let time_ns = clock::monotonic_ns();
         self.length = 0;
-        self.copy(handle.raw(), low, high)?;
+        self.copy(handle.raw(), stack)?;
         let Context { rip: ip, rsp: sp, rbp: bp, .. } = self.context;
         self.before = [0; 8];
         copy_own(ip.saturating_sub(self.before.len() as u64), &mut self.before);
@@ -134,7 +136,7 @@ impl Seen {
     }
 
     /// The part in which the thread stands still.
-    fn copy(&mut self, handle: Handle, low: u64, high: u64) -> Option<()> {
+    fn copy(&mut self, handle: Handle, stack: Option<StackRange>) -> Option<()> {
         // SAFETY: an open handle with the right to it.
         if unsafe { api::SuspendThread(handle) } == u32::MAX {
             return None;
@@ -144,15 +146,8 @@ impl Seen {
         self.context.flags = api::CONTEXT_GENERAL;
         // SAFETY: a suspended thread's handle, and an aligned structure that says what is wanted.
         let told = unsafe { api::GetThreadContext(handle, &raw mut self.context) };
-        let sp = self.context.rsp;
-        if told != 0 && sp >= low && sp < high && sp & 7 == 0 {
-            let words = usize::try_from(high.saturating_sub(sp) / 8).unwrap_or(0).min(WORDS_MAX);
-            // SAFETY: the thread's stack, from its stack pointer to its end, is committed, and
-            // stays as it is while the thread is suspended; there is room for so many words.
-            unsafe {
-                std::ptr::copy_nonoverlapping(sp as *const u64, self.words.as_mut_ptr(), words);
-            }
-            self.length = words;
+        if let Some(stack) = stack.filter(|_| told != 0) {
+            self.copy_words(stack);
         }
         let is_ours = SUSPENDED.swap(0, Ordering::AcqRel) == handle;
         if is_ours {
@@ -160,6 +155,21 @@ impl Seen {
             unsafe { api::ResumeThread(handle) };
         }
         (is_ours && told != 0).then_some(())
+    }
+
+    /// Copies from the stack pointer to the end of the stack, by the system: should the watcher
+    /// have let the thread go meanwhile, its stack may be no more.
+    fn copy_words(&mut self, stack: StackRange) {
+        let sp = self.context.rsp;
+        if sp < stack.start || sp >= stack.end || sp & 7 != 0 {
+            return;
+        }
+        let words = usize::try_from(stack.end.saturating_sub(sp) / 8).unwrap_or(0);
+        let Some(words) = self.words.get_mut(..words.min(WORDS_MAX)) else { return };
+        let (start, bytes) = (words.as_mut_ptr().cast::<u8>(), size_of_val(words));
+        // SAFETY: the same memory, borrowed once; any bytes are words.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+        self.length = copy_own(sp, bytes) / size_of::<u64>();
     }
 
     /// The words that were copied.
@@ -216,4 +226,122 @@ fn look_after(before: (Handle, u64)) -> (Handle, u64) {
         unsafe { api::ResumeThread(handle) };
     }
     now
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A thread that counts, until it is told to end.
+    struct Busy {
+        tid: u32,
+        count: &'static AtomicU64,
+        end: &'static AtomicU32,
+    }
+
+    impl Busy {
+        fn start() -> Self {
+            let count: &'static AtomicU64 = Box::leak(Box::default());
+            let end: &'static AtomicU32 = Box::leak(Box::default());
+            let (tell, told) = mpsc::channel();
+            std::thread::spawn(move || {
+                tell.send(thread::own_id()).expect("somebody listens");
+                while end.load(Ordering::Relaxed) == 0 {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            Self { tid: told.recv().expect("an id"), count, end }
+        }
+
+        /// Returns when it has gone on.
+        fn wait_for_more(&self) {
+            let before = self.count.load(Ordering::Relaxed);
+            while self.count.load(Ordering::Relaxed) == before {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            self.end.store(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_thread_is_seen_and_goes_on() {
+        let busy = Busy::start();
+        let stack = handles::of(busy.tid).and_then(|thread| thread.stack()).expect("a stack");
+        for _ in 0..100 {
+            with(|seen| {
+                let suspended = seen.of(busy.tid, 7)?;
+                assert_eq!((suspended.value, suspended.tid), (7, busy.tid));
+                assert!((stack.start..stack.end).contains(&suspended.sp));
+                assert!(suspended.ip != 0 && suspended.code_len == CODE_BYTES);
+                // From the stack pointer to the stack's end.
+                let words = usize::try_from((stack.end - suspended.sp) / 8).expect("small");
+                assert_eq!(seen.words().len(), words.min(WORDS_MAX));
+                Some(())
+            })
+            .expect("the thread was not seen");
+            busy.wait_for_more();
+        }
+    }
+
+    #[test]
+    fn what_has_ended_and_oneself_are_not_seen() {
+        let tid = std::thread::spawn(thread::own_id).join().expect("an id");
+        assert!(with(|seen| seen.of(tid, 0)).is_none());
+        assert!(with(|seen| seen.of(thread::own_id(), 0)).is_none());
+    }
+
+    #[test]
+    fn a_thread_that_stays_suspended_is_let_go() {
+        let busy = Busy::start();
+        let handle = handles::of(busy.tid).expect("a handle");
+        // Nobody else suspends meanwhile.
+        with(|_| {
+            // SAFETY: an open handle with the right to it.
+            assert_ne!(unsafe { api::SuspendThread(handle.raw()) }, u32::MAX);
+            SUSPENDED.store(handle.raw(), Ordering::Release);
+            let before = look_after((0, 0));
+            assert_eq!(before.0, handle.raw(), "one look is no reason");
+            assert_eq!(SUSPENDED.load(Ordering::Acquire), handle.raw());
+            // Another suspension since then: not the one that was seen.
+            SUSPENSIONS.fetch_add(1, Ordering::Relaxed);
+            let before = look_after(before);
+            assert_eq!(SUSPENDED.load(Ordering::Acquire), handle.raw());
+            look_after(before);
+            assert_eq!(SUSPENDED.load(Ordering::Acquire), 0, "it was taken");
+            Some(())
+        });
+        busy.wait_for_more();
+    }
+
+    #[test]
+    fn a_thread_behind_a_system_call_is_told_by_its_code() {
+        assert!(is_call(&[0, 0, 0, 0, 0, 0, 0x0f, 0x05]));
+        assert!(is_call(&[0, 0, 0, 0, 0, 0, 0xcd, 0x2e]));
+        assert!(is_call(&[0, 0xff, 0x14, 0x25, 0x00, 0x10, 0xfe, 0x7f]));
+        assert!(!is_call(&[0x0f, 0x05, 0, 0, 0, 0, 0, 0]) && !is_call(&[0; 8]));
+    }
+
+    #[test]
+    fn who_waits_stands_behind_a_system_call() {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            tell.send(thread::own_id()).expect("somebody listens");
+            let _closed = ended.recv();
+        });
+        let tid = told.recv().expect("an id");
+        // Until it has got there.
+        while with(|seen| seen.of(tid, 0).map(|_| seen.is_in_call())) != Some(true) {
+            std::thread::yield_now();
+        }
+        drop(end);
+        waiting.join().expect("it ends");
+    }
 }

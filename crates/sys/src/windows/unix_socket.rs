@@ -1,28 +1,45 @@
 //! Where exporters connect to an agent on this machine: a named pipe on Windows.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::OwnedHandle;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::api;
+use super::overlapped::Channel;
+
 /// A connection.
 #[derive(Debug)]
-pub struct LocalStream(File);
+pub struct LocalStream {
+    channel: Channel,
+    /// How long each read and write may take.
+    limit: Duration,
+}
 
-/// All of the pipe's places are taken.
-const ERROR_PIPE_BUSY: i32 = 231;
-
-/// Connects to a pipe, until then at the latest.
+/// Connects to a pipe, and waits for that no longer than so long. Each read and write ends after
+/// the same time, unless another is set.
 ///
 /// # Errors
 /// If there is none of that name, or no place in time.
 pub fn connect(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     const PAUSE: Duration = Duration::from_millis(20);
+    /// Whoever serves the pipe may ask who we are, and not act in our name.
+    const IDENTIFY: u32 = 0x0001_0000;
     let end = Instant::now() + limit;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options.custom_flags(api::FILE_OVERLAPPED).security_qos_flags(IDENTIFY);
     loop {
-        match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(pipe) => return Ok(LocalStream(pipe)),
-            Err(error) if error.raw_os_error() == Some(ERROR_PIPE_BUSY) && Instant::now() < end => {
+        match options.open(path) {
+            Ok(pipe) => {
+                let channel = Channel::new(OwnedHandle::from(pipe))?;
+                return Ok(LocalStream { channel, limit });
+            }
+            Err(error)
+                if error.raw_os_error() == Some(api::ERROR_PIPE_BUSY) && Instant::now() < end =>
+            {
                 std::thread::sleep(PAUSE);
             }
             Err(error) => return Err(error),
@@ -30,27 +47,81 @@ pub fn connect(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     }
 }
 
-/// Pipes that are opened as files have no time-out: who serves one has taken what was written, and
-/// answers or closes it.
+/// Has each read and write end after that time.
 ///
 /// # Errors
 /// None.
-pub fn set_timeouts(_stream: &LocalStream, _limit: Duration) -> io::Result<()> {
+pub fn set_timeouts(stream: &mut LocalStream, limit: Duration) -> io::Result<()> {
+    stream.limit = limit;
     Ok(())
 }
 
 impl Read for LocalStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+        match self.channel.read_within(buffer, self.limit) {
+            // Where a socket has an end, a pipe has an error.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(0),
+            read => read,
+        }
     }
 }
 
 impl Write for LocalStream {
+    /// Of a write that was called off nobody knows how much was read, so it is not to be tried
+    /// again.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        /// Less than this is no sign that nobody reads.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        match self.channel.write_within(bytes, self.limit.max(PATIENCE)) {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                Err(ErrorKind::ConnectionAborted.into())
+            }
+            written => written,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control_socket::{ControlSocket, place, read_text, write_text};
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn nobody_is_waited_for_for_ever() {
+        let path = place(Path::new(""), &format!("corprof-test-local-{}", std::process::id()));
+        let nobody = connect(&path, LONG).map_err(|error| error.kind());
+        assert_eq!(nobody.err(), Some(ErrorKind::NotFound));
+        let server = ControlSocket::bind(&path).expect("a pipe");
+        let mut stream = connect(&path, LONG).expect("connected");
+        let mut visitor = server.accept(Some(LONG)).expect("no trouble").expect("somebody");
+        set_timeouts(&mut stream, Duration::from_millis(20)).expect("set");
+        let late = stream.read(&mut [0; 8]).map_err(|error| error.kind());
+        assert_eq!(late, Err(ErrorKind::TimedOut));
+        // A read that was called off takes nothing away.
+        set_timeouts(&mut stream, LONG).expect("set");
+        stream.write_all(b"hello").expect("written");
+        let until = Instant::now() + LONG;
+        assert_eq!(read_text(&mut visitor, until).expect("a text"), "hello");
+        let answering = std::thread::spawn(move || write_text(&mut visitor, "yes", until));
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"yes");
+        drop(stream);
+        answering.join().expect("it ends").expect("it was read");
+    }
+
+    #[test]
+    fn the_other_end_gone_is_the_end() {
+        let path = place(Path::new(""), &format!("corprof-test-end-{}", std::process::id()));
+        let server = ControlSocket::bind(&path).expect("a pipe");
+        let mut stream = connect(&path, LONG).expect("connected");
+        drop(server.accept(Some(LONG)).expect("no trouble").expect("somebody"));
+        assert_eq!(stream.read(&mut [0; 8]).expect("an end"), 0);
     }
 }

@@ -1,0 +1,237 @@
+//! The command line for Windows beside a program that runs, or afterwards, in Wine: `ps`, `attach`,
+//! `ctl`, `view`, `serve`; and profiles on their way.
+//!
+//! Made by `cargo xtask windows`; skipped, and said so, by everybody else.
+
+use std::cell::RefCell;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::arrivals::{arrived, made, waiting};
+use e2e::server::{Running, free_port};
+use e2e::wire::form;
+use e2e::{Form, Intake, Run, Session, WindowsTools};
+use profile::read;
+use rig::{Net8, Net10};
+
+/// Longer than anything here takes, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a program and does something to it, once, when its runtime listens.
+fn during(session: Session, tools: &WindowsTools, act: impl Fn(&str) -> Result<()>) -> Result<Run> {
+    let done = RefCell::new(None);
+    let run = session.run_watched(|_| {
+        if done.borrow().is_some() {
+            return;
+        }
+        let acted = match tools.processes() {
+            Ok(processes) => match processes.as_slice() {
+                [] => return,
+                [one] => act(&one.pid),
+                more => Err(anyhow::anyhow!("more than one process: {more:?}")),
+            },
+            Err(error) => Err(error),
+        };
+        *done.borrow_mut() = Some(acted);
+    })?;
+    done.into_inner().context("the program ended at once")??;
+    Ok(run)
+}
+
+/// Waits until a process is in that state.
+fn until_it_is(tools: &WindowsTools, state: &str) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let processes = tools.processes()?;
+        if processes.first().is_some_and(|process| process.state == state) {
+            return Ok(());
+        }
+        ensure!(begin.elapsed() < PATIENCE, "never {state}: {processes:?}");
+    }
+}
+
+#[test]
+fn attached_and_left_twice_a_process_goes_on() -> Result<()> {
+    Form::asked()?.on(&[Net8, Net10], |version| {
+        let Some(session) = Session::on_windows("attach", "split", version)? else { return Ok(()) };
+        let tools = WindowsTools::asked()?;
+        let folder = tools.inside(&session.folder)?;
+        let session = session.args(["--share", "80", "--seconds", "25"]).without_agent();
+        let run = during(session, &tools, |pid| {
+            for _ in 0..2 {
+                let words = ["attach", pid, "--for", "3s", "--out", &folder];
+                let options = ["--upload-period", "1s"];
+                let said = tools.good(&[&words[..], &options].concat())?;
+                ensure!(said.contains("profiled process"), "{said}");
+                until_it_is(&tools, "yes")?;
+            }
+            Ok(())
+        })?;
+        let mut checks = run.checks_of_attached();
+        let part = |name: &str| run.view.of(|row| row.has(&format!("Split.{name}(")));
+        let (a, b) = (part("MethodA"), part("MethodB"));
+        let share = a.cpu_ns as f64 / (a.cpu_ns + b.cpu_ns).max(1) as f64;
+        let (true_a, true_b) = (run.number("cpu_a_ns")?, run.number("cpu_b_ns")?);
+        let truth = true_a as f64 / (true_a + true_b).max(1) as f64;
+        checks.share_of_uneven("MethodA", share, truth, a.count + b.count);
+        checks.that(run.profiles.len() >= 6, format!("{} periods", run.profiles.len()));
+        checks.roots(0.99);
+        checks.done()
+    })
+}
+
+#[test]
+fn an_agent_does_what_it_is_told() -> Result<()> {
+    Form::asked()?.on(&[Net8, Net10], |version| {
+        let Some(session) = Session::on_windows("ctl", "split", version)? else { return Ok(()) };
+        let tools = WindowsTools::asked()?;
+        let session = session.args(["--seconds", "20"]).set("CORPROF_UPLOAD_PERIOD", "1h");
+        let run = during(session, &tools, |pid| {
+            until_it_is(&tools, "profiled")?;
+            let ctl = |words: &[&str]| tools.good(&[&["ctl", pid], words].concat());
+            let said = ctl(&["status"])?;
+            ensure!(said.contains("running") && said.contains("10ms"), "{said}");
+            let said = ctl(&["set", "--cpu-interval", "20ms"])?;
+            ensure!(said.contains("running") && said.contains("20ms"), "{said}");
+            let said = ctl(&["stop"])?;
+            ensure!(said.contains("stopped"), "{said}");
+            let said = ctl(&["start", "--cpu-interval", "5ms"])?;
+            ensure!(said.contains("running") && said.contains("5ms"), "{said}");
+            // Another is not let in, and whoever wants it is told what there is.
+            let refused = tools.run(&["attach", pid, "--for", "1s"])?;
+            let why = "an agent is in it already";
+            ensure!(refused.status.code() == Some(1), "{refused:?}");
+            ensure!(refused.stderr.contains(why), "{refused:?}");
+            Ok(())
+        })?;
+        let mut checks = run.checks_of_attached();
+        let reports = run.profiles.iter().filter_map(|(_, profile)| profile.report.as_ref());
+        let intervals: Vec<u64> = reports.map(|report| report.cpu_interval_ns).collect();
+        checks.that(
+            intervals == [10_000_000, 20_000_000, 5_000_000],
+            format!("intervals of {intervals:?} ns"),
+        );
+        checks.done()
+    })
+}
+
+/// A program whose profiles go to an intake, a period a second.
+fn sending(test: &str, target: &str) -> Result<Option<Session>> {
+    let Some(session) = Session::on_windows(test, "split", Net8)? else { return Ok(None) };
+    let spool = WindowsTools::asked()?.inside(&session.folder.with_extension("spool"))?;
+    let session = session
+        .args(["--share", "80", "--seconds", "6"])
+        .set("CORPROF_UPLOAD_PERIOD", "1s")
+        .set("CORPROF_SERVICE", "shop")
+        .set("CORPROF_SPOOL_DIR", spool)
+        .set("CORPROF_EXPORT", format!("file,{target}"));
+    Ok(Some(session))
+}
+
+#[test]
+fn every_period_arrives() -> Result<()> {
+    let intake = Intake::start()?;
+    let Some(session) = sending("export", "pyroscope")? else { return Ok(()) };
+    let spool = session.folder.with_extension("spool");
+    let run = session.set("CORPROF_PYROSCOPE_URL", intake.url()).run()?;
+    intake.check()?;
+    let mut checks = run.checks_of_attached();
+    checks.that(run.profiles.len() >= 5, format!("{} periods", run.profiles.len()));
+    checks.that(arrived(&intake)? == made(&run), "not all periods arrived");
+    checks.that(intake.taken().len() == run.profiles.len(), "some arrived twice");
+    checks.that(waiting(&spool) == 0, "something still waits");
+    checks.done()
+}
+
+#[test]
+fn datadogs_agent_gets_them_by_a_named_pipe() -> Result<()> {
+    let intake = Intake::start()?;
+    let Some(session) = sending("datadog", "datadog")? else { return Ok(()) };
+    let name = format!("corprof-test-{}", std::process::id());
+    let _relay = Running::start(WindowsTools::asked()?.relay(&name, intake.port)?)?;
+    let run = session.set("CORPROF_DATADOG_URL", format!("unix:////./pipe/{name}")).run()?;
+    intake.check()?;
+    let mut checks = run.checks_of_attached();
+    // What was made before the pipe was there is sent again.
+    checks.that(intake.taken().len() == run.profiles.len(), "not all periods arrived once");
+    for received in intake.taken() {
+        checks.that(received.path == "/profiling/v1/input", received.path.clone());
+        let parts = form(received.header("content-type"), &received.body)?;
+        let pprof = parts.last().context("no parts")?;
+        checks.that(pprof.name == "profile.pprof", format!("the last part is {}", pprof.name));
+        read::decode(&pprof.bytes)?;
+    }
+    checks.done()
+}
+
+/// One request on a connection of its own; the answer.
+fn ask(port: u16, target: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Ends a program as Ctrl-C does: Wine makes that of the signal.
+fn interrupt(mut child: Child) -> Result<()> {
+    ensure!(Command::new("kill").args(["-INT", &child.id().to_string()]).status()?.success());
+    let begin = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            anyhow::bail!("it does not end by Ctrl-C");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Starts `corprof.exe`, and gives the first line that it says with that text.
+fn started(tools: &WindowsTools, words: &[&str], text: &str) -> Result<(Child, String)> {
+    let mut command = tools.command(words)?;
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stderr.take().context("no output")?).lines();
+    let line = lines.find_map(|line| line.ok().filter(|line| line.contains(text)));
+    // Whoever writes to a pipe that nobody reads is ended, or waits.
+    thread::spawn(move || lines.for_each(drop));
+    match line {
+        Some(line) => Ok((child, line)),
+        None => {
+            child.wait()?;
+            anyhow::bail!("corprof {} never says {text}", words.join(" "))
+        }
+    }
+}
+
+#[test]
+fn pages_are_shown_until_ctrl_c() -> Result<()> {
+    let Some(session) = Session::on_windows("pages", "split", Net8)? else { return Ok(()) };
+    let tools = WindowsTools::asked()?;
+    let run = session.args(["--seconds", "2"]).run()?;
+    let port = free_port()?;
+    let folder = tools.inside(&run.folder)?;
+    let port_text = port.to_string();
+    let (view, line) = started(&tools, &["view", &folder, "--port", &port_text], "token=")?;
+    let target = line.split_once(&format!(":{port}")).context("no link")?.1;
+    let target = target.split(' ').next().unwrap_or_default();
+    let answer = ask(port, target)?;
+    interrupt(view)?;
+    ensure!(answer.starts_with("HTTP/1.1 ") && !answer.starts_with("HTTP/1.1 4"), "{answer}");
+
+    let port = free_port()?;
+    let data = tools.inside(&run.folder.with_extension("data"))?;
+    let listen = format!("127.0.0.1:{port}");
+    let words = ["serve", "--listen", &listen, "--data", &data];
+    let (serve, _) = started(&tools, &words, "takes profiles")?;
+    let answer = ask(port, "/")?;
+    interrupt(serve)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    run.checks_of_attached().done()
+}
