@@ -1,20 +1,21 @@
-// Makes each page one file: its script and its style go into its HTML. `node build.mjs FOLDER`
+// Makes each page one file: its script and the style go into its HTML. `node build.mjs FOLDER`
 // writes there, and without a folder to dist.
 import { build } from 'esbuild';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** For each page its HTML, script and style. */
+/** For each page its HTML and script. */
 const PAGES = {
-  'flamegraph.html': ['src/page.html', 'src/main.ts', 'src/style.css'],
-  'view.html': ['src/view.html', 'src/view.ts', 'src/view.css'],
+  'flamegraph.html': ['src/page.html', 'src/main.ts'],
+  'view.html': ['src/view.html', 'src/view.ts'],
 };
+const STYLE = 'src/style.css';
 
 const folder = process.argv[2] ?? 'dist';
 await mkdir(folder, { recursive: true });
-for (const [name, [html, script, style]] of Object.entries(PAGES)) {
+for (const [name, [html, script]] of Object.entries(PAGES)) {
   const bundled = await build({
-    entryPoints: [script, style],
+    entryPoints: [script, STYLE],
     bundle: true,
     charset: 'utf8',
     format: 'iife',

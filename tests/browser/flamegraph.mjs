@@ -95,7 +95,7 @@ async function sandwich(page, seen) {
   await page.waitForSelector('#sandwich:not([hidden])');
   seen.chosen = await page.locator('#chosen').innerText();
   const tops = page.evaluate(() => ['callers', 'callees'].map(
-    (id) => window.corprof.trees.get(id).total[0]));
+    (id) => window.corprof.graphs.trees.get(id).total[0]));
   seen.sandwich = await tops;
   await picture(page, 'sandwich');
   await page.keyboard.press('Escape');

@@ -17,7 +17,13 @@ async function timed([action, round]) {
   };
   const click = (id) => document.getElementById(id).click();
   const { from, to } = page.header;
-  const during = (part) => page.during(part && part.map((at) => Math.round(from + at * (to - from))));
+  const times = (part) => part && part.map((at) => Math.round(from + at * (to - from)));
+  const during = (part) => page.during(times(part));
+  const shown = document.documentElement.dataset;
+  const look = (part) => {
+    delete shown.lanes;
+    page.look(times(part));
+  };
   // Another time in each round, so that none is known already.
   const step = round * 0.003;
   const actions = {
@@ -35,14 +41,20 @@ async function timed([action, round]) {
     'value back': () => fire('value', 'cpu'),
     search: () => fire('search', 'order', 'input'),
     'end of search': () => fire('search', '', 'input'),
+    'look closer': () => look([0.1 + step, 0.6 + step]),
+    'look very close': () => look([0.4 + step, 0.401 + step]),
+    'the whole timeline': () => look(null),
     sandwich: () => document.querySelector(`#rows tr:nth-child(${round + 1}) button`).click(),
   };
   if (!action) return Object.keys(actions);
   await frame();
   const asked = page.asked;
+  const isLook = action.includes('look') || action.includes('timeline');
+  const isDone = () => (
+    isLook ? 'lanes' in shown : page.asked > asked && page.answered === page.asked);
   const begin = performance.now();
   actions[action]();
-  while (page.asked === asked || page.answered !== page.asked) await frame();
+  while (!isDone()) await frame();
   await new Promise((done) => setTimeout(done));
   const time = performance.now() - begin;
   if (action === 'sandwich') page.choose(-1);

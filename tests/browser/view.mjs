@@ -63,7 +63,7 @@ async function searched(page, seen) {
 async function sandwich(page, seen) {
   await look(page, chosen);
   seen.sandwich = await page.evaluate(() => ['callers', 'callees'].map(
-    (id) => window.corprof.trees.get(id).total[0]));
+    (id) => window.corprof.graphs.trees.get(id).total[0]));
   seen.beside = await page.locator('#flame').isVisible();
   await picture(page, 'sandwich');
   await page.click('#back');

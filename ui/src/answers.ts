@@ -81,13 +81,21 @@ export interface Requests {
   requests: Request[];
 }
 
-/** The timeline: for each thread runs of slots, as `[slots, state, …]`. */
+/** A thread's lane: runs of slots, as `[slots, state, …]`. */
+export interface Lane {
+  thread: number;
+  /** Of a server there may be threads that were not there when the header was asked for. */
+  name: string;
+  runs: number[];
+}
+
+/** The timeline. */
 export interface Lanes {
   from: number;
   to: number;
   slots: number;
   threads: number;
-  lanes: { thread: number; runs: number[] }[];
+  lanes: Lane[];
 }
 
 export interface Change {

@@ -2,18 +2,16 @@
 
 import { colours, onThemeChange } from './colours';
 import { type Choices, Controls, labelsOf } from './controls';
-import { type Direction, Flame, type Listener, type Naming } from './flame';
+import type { Direction, Naming } from './flame';
+import { marksOf, onKeys, showAbout, showMatched } from './frame';
+import { EMPTY, Graphs } from './graphs';
 import { showLegend } from './legend';
 import { showPath } from './path';
 import { type Profile, read, VALUES } from './profile';
 import { callees, callers } from './sandwich';
 import { Adder, type Selection, type Totals } from './selection';
 import { element, Table } from './table';
-import { ms, percent } from './text';
 import { Tip } from './tip';
-import { Tree } from './tree';
-
-const EMPTY = new Tree(Int32Array.of(-1), Int32Array.of(-1), Float64Array.of(0));
 
 /** The page at work. */
 class Page {
@@ -21,10 +19,7 @@ class Page {
   private readonly controls: Controls;
   private readonly table: Table;
   private readonly naming: Naming;
-  private readonly graph: Flame;
-  private readonly callers: Flame;
-  private readonly callees: Flame;
-  private readonly trees = new Map<string, Tree>();
+  private readonly graphs: Graphs;
   private readonly search = element<HTMLInputElement>('search');
   private readonly tip: Tip;
   private tree = EMPTY;
@@ -38,44 +33,25 @@ class Page {
     this.tip = new Tip(profile.header);
     this.controls = new Controls(choices(profile), () => this.show());
     this.table = new Table(profile.header, (of) => this.choose(of));
-    this.graph = this.flame('flame', 'icicle', 'Flame graph: arrows go to callers, callees and '
-      + 'neighbours, Enter zooms, s shows callers and callees, Escape shows all');
-    this.callers = this.flame('callers', 'flame', 'Callers of the chosen function');
-    this.callees = this.flame('callees', 'icicle', 'Callees of the chosen function');
+    this.graphs = new Graphs(this.naming, this.tip, () => this.tree.total[0], {
+      zoomed: (node) => this.path(node),
+      chosen: (of) => this.choose(of),
+    });
     this.legend(false);
     this.about();
     this.listen();
     this.show();
   }
 
-  private flame(id: string, direction: Direction, label: string): Flame {
-    const treeOf = () => this.trees.get(id) ?? EMPTY;
-    const listener: Listener = {
-      zoomed: (node) => {
-        if (id === 'flame') this.path(node);
-        this.tip.tell(treeOf(), node, this.whole());
-      },
-      pointed: (node, x, y) => this.tip.point(treeOf(), node, this.whole(), x, y),
-      focused: (node) => this.tip.tell(treeOf(), node, this.whole()),
-      chosen: (node) => this.choose(treeOf().functions[node]),
-    };
-    return new Flame(element(id), this.naming, colours, listener, direction, label);
-  }
-
   /** Adds up what is selected, and shows it everywhere. */
   private show(): void {
     this.tree = this.adder.tree(this.selection());
-    this.put('flame', this.graph, this.tree);
+    this.graphs.show(this.tree);
     this.totals = this.adder.totals(this.tree);
     this.path(0);
     this.find();
     if (this.chosen >= 0) this.sandwich();
     document.documentElement.dataset['whole'] = String(this.tree.total[0]);
-  }
-
-  /** All nanoseconds. */
-  private whole(): number {
-    return this.tree.total[0];
   }
 
   private selection(): Selection {
@@ -85,11 +61,6 @@ class Page {
     const labels = label === null ? null
       : new Set(sets.flatMap((set, at) => (has(set) ? [at] : [])));
     return { ...chosen, labels };
-  }
-
-  private put(id: string, flame: Flame, tree: Tree): void {
-    this.trees.set(id, tree);
-    flame.show(tree);
   }
 
   /** Shows the callers and callees of a function; -1 is none. */
@@ -106,27 +77,21 @@ class Page {
     const count = this.profile.header.functions.names.length;
     const nodes = this.adder.nodesOf(this.tree, this.chosen);
     element('chosen').textContent = this.naming.name(this.chosen);
-    this.put('callers', this.callers, callers(this.tree, nodes, count));
-    this.put('callees', this.callees, callees(this.tree, nodes, count));
+    this.graphs.showSides(callers(this.tree, nodes, count), callees(this.tree, nodes, count));
   }
 
   /** Marks what the search finds, and says what part of all time that is. */
   private find(): void {
-    const wanted = this.search.value.trim().toLowerCase();
-    const { names } = this.profile.header.functions;
-    const marks = wanted === '' ? null
-      : Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0));
-    for (const flame of [this.graph, this.callers, this.callees]) flame.mark(marks);
-    this.table.show(this.totals, this.tree.total[0], marks);
-    const matched = element('matched');
-    const ns = marks ? this.tree.marked(marks) : 0;
-    matched.dataset['matched'] = String(ns);
-    matched.textContent = marks ? `found in ${percent(ns, this.tree.total[0])}, ${ms(ns)}` : '';
+    const marks = marksOf(this.search.value.trim(), this.profile.header.functions.names);
+    const whole = this.tree.total[0];
+    this.graphs.mark(marks);
+    this.table.show(this.totals, whole, marks);
+    showMatched(marks ? this.tree.marked(marks) : -1, whole);
   }
 
   /** How one came to what is zoomed to. */
   private path(node: number): void {
-    const go = (step: number) => this.graph.zoomTo(step);
+    const go = (step: number) => this.graphs.zoomTo(step);
     showPath(element('path'), this.tree, node, (of) => this.naming.name(of), go);
   }
 
@@ -135,55 +100,39 @@ class Page {
   }
 
   private about(): void {
-    const { header } = this.profile;
-    element('title').textContent = header.name || 'corprof';
-    document.title = `${header.name} · corprof`;
-    const begin = header.start_unix_ms > 0 ? new Date(header.start_unix_ms).toISOString() : '';
-    const seconds = (header.duration_ns / 1e9).toFixed(1);
-    const files = `${header.files} file${header.files === 1 ? '' : 's'}`;
-    const parts = [begin.slice(0, 19).replace('T', ' '), `${seconds} s`, files];
-    element('about').textContent = parts.filter((part) => part).join(', ');
+    const { name, start_unix_ms, duration_ns, files } = this.profile.header;
+    showAbout(name, start_unix_ms, duration_ns / 1e9, files);
   }
 
   private listen(): void {
-    const flames = [this.graph, this.callers, this.callees];
     this.search.addEventListener('input', () => this.find());
     element('back').addEventListener('click', () => this.choose(-1));
     const direction = element<HTMLSelectElement>('direction');
-    direction.addEventListener('change', () => this.graph.turn(direction.value as Direction));
-    document.addEventListener('keydown', (event) => this.key(event));
+    direction.addEventListener('change', () => this.graphs.turn(direction.value as Direction));
+    onKeys(this.search, {
+      searched: () => this.find(),
+      back: () => {
+        const isShown = this.chosen >= 0;
+        if (isShown) this.choose(-1);
+        return isShown;
+      },
+      all: () => this.graphs.zoomTo(0),
+    });
     onThemeChange(() => {
       this.legend(false);
-      for (const flame of flames) flame.redraw();
+      this.graphs.redraw();
     });
     const print = (onPaper: boolean) => {
       this.legend(onPaper);
-      for (const flame of flames) flame.print(onPaper);
+      this.graphs.print(onPaper);
     };
     window.addEventListener('beforeprint', () => print(true));
     window.addEventListener('afterprint', () => print(false));
   }
 
-  private key(event: KeyboardEvent): void {
-    const isTyping = event.target === this.search;
-    if (event.key === '/' && !isTyping) {
-      event.preventDefault();
-      this.search.focus();
-      this.search.select();
-    } else if (event.key === 'Escape' && isTyping) {
-      this.search.value = '';
-      this.find();
-      this.search.blur();
-    } else if (event.key === 'Escape' && this.chosen >= 0) {
-      this.choose(-1);
-    } else if (event.key === 'Escape' && !(event.target instanceof HTMLCanvasElement)) {
-      this.graph.zoomTo(0);
-    }
-  }
-
   /** The middle of a function's widest box, in the page; for tests. */
   whereIs(name: string): { x: number; y: number } | null {
-    return this.graph.whereIs(this.profile.header.functions.names.indexOf(name));
+    return this.graphs.whereIs(this.profile.header.functions.names.indexOf(name));
   }
 }
 

@@ -2,6 +2,9 @@
 
 import { element } from './table';
 
+/** In microseconds. */
+const MINUTE = 60e6;
+
 /** Shows the fields, where there is a store: from its first to its last profile, in microseconds. */
 export function storeControls(store: [number, number] | null): void {
   const form = element('store');
@@ -9,8 +12,9 @@ export function storeControls(store: [number, number] | null): void {
   if (store === null) return;
   const [from, to] = ['store-from', 'store-to'].map((id) => element<HTMLInputElement>(id));
   const span = new URLSearchParams(location.search).get('span')?.split('-').map(Number) ?? store;
+  // The fields have minutes; what is opened must have all of it, and the same when opened again.
   from.value = local(span[0]);
-  to.value = local(span[1] + 60e6);
+  to.value = local(Math.ceil(span[1] / MINUTE) * MINUTE);
   const go = (search: string) => {
     location.href = `${location.pathname}${search}${location.hash}`;
   };

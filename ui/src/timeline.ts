@@ -1,6 +1,6 @@
 /** The timeline: a lane a thread, in the colours of what it did; a part of the time is chosen. */
 
-import type { Lanes } from './answers';
+import type { Lane, Lanes } from './answers';
 import type { Colours } from './colours';
 import { fitted } from './text';
 
@@ -34,7 +34,6 @@ export class Timeline {
   /** `origin` is the time that is 0, in microseconds since 1970. */
   constructor(
     private readonly place: HTMLElement,
-    private readonly threads: readonly string[],
     private readonly states: readonly string[],
     private readonly origin: number,
     private readonly colours: () => Colours,
@@ -133,7 +132,7 @@ export class Timeline {
   }
 
   private drawLane(
-    lane: { thread: number; runs: number[] },
+    lane: Lane,
     top: number,
     slots: number,
     colours: Colours,
@@ -143,7 +142,7 @@ export class Timeline {
     context.globalAlpha = isQuiet ? 0.35 : 1;
     context.fillStyle = colours.text;
     const letters = Math.floor((GUTTER - 8) / context.measureText('e').width);
-    context.fillText(fitted(this.threads[lane.thread], letters), 2, top + LANE / 2);
+    context.fillText(fitted(lane.name, letters), 2, top + LANE / 2);
     const slot = this.width() / slots;
     let x = GUTTER;
     for (let at = 0; at + 1 < lane.runs.length; at += 2) {
@@ -217,7 +216,7 @@ export class Timeline {
     if (Math.abs(this.x(to) - this.x(from)) >= DRAG) this.listener.chosen([from, to]);
   }
 
-  private laneAt(y: number): { thread: number; runs: number[] } | undefined {
+  private laneAt(y: number): Lane | undefined {
     return this.lanes?.lanes[Math.floor((y - AXIS) / (LANE + GAP))];
   }
 
@@ -225,7 +224,7 @@ export class Timeline {
   private text(x: number, y: number): string {
     const lane = this.laneAt(y);
     if (!lane || !this.lanes) return '';
-    const name = this.threads[lane.thread];
+    const { name } = lane;
     if (x < GUTTER) return name;
     const time = ((this.time(x) - this.origin) / 1e6).toFixed(3);
     let slot = ((x - GUTTER) / this.width()) * this.lanes.slots;

@@ -4,7 +4,9 @@ import { type Diff, flame, type Flame as Answer, header, type Header, type Lanes
 import { type Requests, sandwich, type Source, told, Trouble } from './answers';
 import { colours, onThemeChange } from './colours';
 import { Controls, labelsOf } from './controls';
-import { type Direction, Flame, type Listener, type Naming } from './flame';
+import type { Direction, Naming } from './flame';
+import { marksOf, onKeys, showAbout, showMatched } from './frame';
+import { EMPTY, Graphs } from './graphs';
 import { showLegend } from './legend';
 import * as link from './link';
 import { showDiff, showLines, showRequests } from './lists';
@@ -12,12 +14,9 @@ import { showPath } from './path';
 import type { Value } from './profile';
 import { storeControls } from './store';
 import { element, Table } from './table';
-import { ms, percent } from './text';
 import { Timeline } from './timeline';
 import { Tip } from './tip';
-import { Tree } from './tree';
 
-const EMPTY = new Tree(Int32Array.of(-1), Int32Array.of(-1), Float64Array.of(0));
 const TABS = ['functions', 'requests', 'changes'] as const;
 type Tab = (typeof TABS)[number];
 /** Fields by which sources are chosen, and what they are of a source. */
@@ -28,12 +27,9 @@ class Viewer {
   private readonly controls: Controls;
   private readonly table: Table;
   private readonly naming: Naming;
-  private readonly graph: Flame;
-  private readonly callers: Flame;
-  private readonly callees: Flame;
+  private readonly graphs: Graphs;
   private readonly timeline: Timeline;
   private readonly tip: Tip;
-  private readonly trees = new Map<string, Tree>();
   private readonly search = element<HTMLInputElement>('search');
   private readonly direction = element<HTMLSelectElement>('direction');
   private answer: Answer;
@@ -70,11 +66,11 @@ class Viewer {
       labels: labelsOf(header.labels),
     }, () => this.changed());
     this.table = new Table(header, (of) => this.choose(of));
-    this.graph = this.flame('flame', 'icicle', 'Flame graph: arrows go to callers, callees and '
-      + 'neighbours, Enter zooms, s shows callers and callees, Escape shows all');
-    this.callers = this.flame('callers', 'flame', 'Callers of the chosen function');
-    this.callees = this.flame('callees', 'icicle', 'Callees of the chosen function');
-    this.timeline = new Timeline(element('lanes'), header.threads, header.states, header.from,
+    this.graphs = new Graphs(this.naming, this.tip, () => this.answer.whole, {
+      zoomed: (node) => this.zoomed(node),
+      chosen: (of) => this.choose(of),
+    });
+    this.timeline = new Timeline(element('lanes'), header.states, header.from,
       () => colours(false), {
         chosen: (range) => this.during(range),
         thread: (thread) => {
@@ -89,21 +85,6 @@ class Viewer {
     this.about();
     this.listen();
     this.restore();
-  }
-
-  private flame(id: string, direction: Direction, label: string): Flame {
-    const treeOf = () => this.trees.get(id) ?? EMPTY;
-    const whole = () => this.answer.whole;
-    const listener: Listener = {
-      zoomed: (node) => {
-        this.tip.tell(treeOf(), node, whole());
-        if (id === 'flame') this.zoomed(node);
-      },
-      pointed: (node, x, y) => this.tip.point(treeOf(), node, whole(), x, y),
-      focused: (node) => this.tip.tell(treeOf(), node, whole()),
-      chosen: (node) => this.choose(treeOf().functions[node]),
-    };
-    return new Flame(element(id), this.naming, colours, listener, direction, label);
   }
 
   /** The question for what is chosen. */
@@ -151,7 +132,7 @@ class Viewer {
     }
     if (asked !== this.asked) return;
     this.answer = answer;
-    this.put('flame', this.graph, answer.tree, answer.zoom);
+    this.graphs.show(answer.tree, answer.zoom);
     this.path(answer.zoom);
     document.documentElement.dataset['whole'] = String(answer.whole);
     await Promise.all([this.find(), this.beside(query, asked)]);
@@ -184,11 +165,6 @@ class Viewer {
     document.documentElement.dataset['answered'] = String(this.answered);
   }
 
-  private put(id: string, flame: Flame, tree: Tree, zoom = 0): void {
-    this.trees.set(id, tree);
-    flame.show(tree, zoom);
-  }
-
   /** A node is zoomed to: of a tree that lacks small nodes, those above it are asked for. */
   private zoomed(node: number): void {
     this.path(node);
@@ -197,7 +173,7 @@ class Viewer {
   }
 
   private path(node: number): void {
-    const go = (step: number) => this.graph.zoomTo(step);
+    const go = (step: number) => this.graphs.zoomTo(step);
     showPath(element('path'), this.answer.tree, node, (of) => this.naming.name(of), go);
   }
 
@@ -224,27 +200,21 @@ class Viewer {
       this.header.has_lines ? told<{ lines: Line[] }>('lines', `${query}&of=${of}`) : { lines: [] },
     ]);
     if (asked !== this.asked) return;
-    this.put('callers', this.callers, callers);
-    this.put('callees', this.callees, callees);
+    this.graphs.showSides(callers, callees);
     showLines(lines.lines, this.answer.whole);
   }
 
   /** Marks what the search finds, and says what part of all time that is. */
   private async find(): Promise<void> {
     const word = this.search.value.trim();
-    const wanted = word.toLowerCase();
-    const { names } = this.header.functions;
-    const marks = wanted === '' ? null
-      : Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0));
-    for (const flame of [this.graph, this.callers, this.callees]) flame.mark(marks);
+    const marks = marksOf(word, this.header.functions.names);
+    this.graphs.mark(marks);
     this.table.show(this.answer.totals, this.answer.whole, marks);
-    const matched = element('matched');
     const asked = this.asked;
     const query = `${this.query()}&word=${encodeURIComponent(word)}`;
-    const { ns } = marks ? await told<{ ns: number }>('search', query) : { ns: 0 };
+    const { ns } = marks ? await told<{ ns: number }>('search', query) : { ns: -1 };
     if (asked !== this.asked || word !== this.search.value.trim()) return;
-    matched.dataset['matched'] = String(ns);
-    matched.textContent = marks ? `found in ${percent(ns, this.answer.whole)}, ${ms(ns)}` : '';
+    showMatched(ns, this.answer.whole);
   }
 
   /** Chooses a part of the time; none is all of it. */
@@ -380,7 +350,7 @@ class Viewer {
     this.request = text('request');
     this.search.value = text('search');
     this.direction.value = text('direction') || 'icicle';
-    this.graph.turn(this.direction.value as Direction);
+    this.graphs.turn(this.direction.value as Direction);
     this.sides = [text('before'), text('after')];
     const window = text('window').split('-').map(Number);
     this.window = window.length === 2 && window[0] < window[1] ? [window[0], window[1]] : null;
@@ -424,18 +394,11 @@ class Viewer {
   }
 
   private about(): void {
-    const { header } = this;
-    element('title').textContent = header.name || 'corprof';
-    document.title = `${header.name} · corprof`;
-    const begin = header.from > 0 ? new Date(header.from / 1e3).toISOString() : '';
-    const seconds = ((header.to - header.from) / 1e6).toFixed(1);
-    const files = `${header.files} file${header.files === 1 ? '' : 's'}`;
-    const parts = [begin.slice(0, 19).replace('T', ' '), `${seconds} s`, files];
-    element('about').textContent = parts.filter((part) => part).join(', ');
+    const { name, from, to, files } = this.header;
+    showAbout(name, from / 1e3, (to - from) / 1e6, files);
   }
 
   private listen(): void {
-    const flames = [this.graph, this.callers, this.callees];
     const on = (id: string, done: () => void) => element(id).addEventListener('click', done);
     this.search.addEventListener('input', () => this.searched());
     on('back', () => this.choose(-1));
@@ -460,19 +423,26 @@ class Viewer {
     }
     for (const id of ['from', 'to']) element(id).addEventListener('change', () => this.typed());
     this.direction.addEventListener('change', () => {
-      this.graph.turn(this.direction.value as Direction);
+      this.graphs.turn(this.direction.value as Direction);
       this.remember();
     });
-    document.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.search, {
+      searched: () => this.searched(),
+      back: () => {
+        const isShown = this.chosen >= 0;
+        if (isShown) this.choose(-1);
+        return isShown;
+      },
+      all: () => this.graphs.zoomTo(0),
+    });
     window.addEventListener('hashchange', () => this.restore());
     onThemeChange(() => {
       this.legends();
       this.timeline.redraw();
-      for (const flame of flames) flame.redraw();
+      this.graphs.redraw();
     });
-    const print = (onPaper: boolean) => flames.forEach((flame) => flame.print(onPaper));
-    window.addEventListener('beforeprint', () => print(true));
-    window.addEventListener('afterprint', () => print(false));
+    window.addEventListener('beforeprint', () => this.graphs.print(true));
+    window.addEventListener('afterprint', () => this.graphs.print(false));
   }
 
   private searched(): void {
@@ -495,24 +465,6 @@ class Viewer {
     this.during(range[0] < range[1] ? range : null);
   }
 
-  private key(event: KeyboardEvent): void {
-    const isTyping = event.target === this.search;
-    const isField = event.target instanceof HTMLInputElement;
-    if (event.key === '/' && !isField) {
-      event.preventDefault();
-      this.search.focus();
-      this.search.select();
-    } else if (event.key === 'Escape' && isTyping) {
-      this.search.value = '';
-      this.searched();
-      this.search.blur();
-    } else if (event.key === 'Escape' && this.chosen >= 0) {
-      this.choose(-1);
-    } else if (event.key === 'Escape' && !(event.target instanceof HTMLCanvasElement)) {
-      this.graph.zoomTo(0);
-    }
-  }
-
   /** Does something, and says so if it can't be done. */
   private async guarded(action: () => Promise<void>): Promise<void> {
     const problem = element('problem');
@@ -527,7 +479,7 @@ class Viewer {
 
   /** Where things are in the page; for tests. */
   whereIs(name: string): { x: number; y: number } | null {
-    return this.graph.whereIs(this.header.functions.names.indexOf(name));
+    return this.graphs.whereIs(this.header.functions.names.indexOf(name));
   }
 }
 

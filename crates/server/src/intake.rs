@@ -5,11 +5,12 @@
 //! - `POST /v1development/profiles`: OpenTelemetry's, OTLP over HTTP with protobuf
 //! - `POST /ingest?name=…`: Pyroscope's older one, a pprof file or a form with one in it
 
+use std::borrow::Cow;
 use std::io::Read as _;
 
 use flate2::read::MultiGzDecoder;
 use profile::Profile;
-use profile::read::{OtlpProfile, decode_within, otlp_request, push_request};
+use profile::read::{DecodeError, OtlpProfile, decode_within, otlp_request, push_request};
 
 use crate::http::Request;
 use crate::store::Meta;
@@ -53,6 +54,11 @@ impl Refusal {
     fn new(status: u16, text: impl Into<String>) -> Self {
         Self { status, text: text.into() }
     }
+
+    /// The body is not what is sent there.
+    fn damaged(what: &str, error: &DecodeError) -> Self {
+        Self::new(400, format!("this is no {what}, or a damaged one: {}", error.damage()))
+    }
 }
 
 /// Whether a path is one that senders push to.
@@ -68,7 +74,7 @@ pub fn is_push(path: &str) -> bool {
 pub fn take(request: &Request, now: u64) -> Result<Vec<Upload>, Refusal> {
     let body = plain_body(request)?;
     match request.path.as_str() {
-        OWN => Ok(vec![own(request, body, now)?]),
+        OWN => Ok(vec![own(request, body.into_owned(), now)?]),
         INGEST => Ok(vec![ingest(request, &body, now)?]),
         OTLP => otlp(request, &body, now),
         _ => push(&body, now),
@@ -76,9 +82,9 @@ pub fn take(request: &Request, now: u64) -> Result<Vec<Upload>, Refusal> {
 }
 
 /// The body, inflated if the sender says that it is gzip.
-fn plain_body(request: &Request) -> Result<Vec<u8>, Refusal> {
+fn plain_body(request: &Request) -> Result<Cow<'_, [u8]>, Refusal> {
     match request.header("content-encoding") {
-        None | Some("identity" | "") => Ok(request.body.clone()),
+        None | Some("identity" | "") => Ok(Cow::Borrowed(&request.body)),
         Some("gzip") => {
             let mut plain = Vec::new();
             let bound = INFLATED_BYTES_MAX as u64 + 1;
@@ -86,9 +92,13 @@ fn plain_body(request: &Request) -> Result<Vec<u8>, Refusal> {
             let read = body.read_to_end(&mut plain);
             read.map_err(|error| Refusal::new(400, format!("the body is no gzip: {error}")))?;
             if plain.len() > INFLATED_BYTES_MAX {
-                return Err(Refusal::new(413, "the body is too large once it is inflated"));
+                let text = format!(
+                    "the body is larger than {} MiB once it is inflated; send less at once",
+                    INFLATED_BYTES_MAX >> 20
+                );
+                return Err(Refusal::new(413, text));
             }
-            Ok(plain)
+            Ok(Cow::Owned(plain))
         }
         Some(other) => {
             Err(Refusal::new(415, format!("Content-Encoding {other} is not known; send gzip")))
@@ -123,7 +133,9 @@ fn own(request: &Request, body: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
 }
 
 fn push(body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
-    let wrong = |error| Refusal::new(400, format!("this is no push request: {error}"));
+    let wrong = |error| {
+        Refusal::damaged("push request of Pyroscope's (protobuf, push.v1.PushRequest)", &error)
+    };
     let mut uploads = Vec::new();
     for series in push_request(body).map_err(wrong)? {
         for profile in &series.profiles {
@@ -131,7 +143,7 @@ fn push(body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
         }
     }
     if uploads.is_empty() {
-        return Err(Refusal::new(400, "there is no profile in it"));
+        return Err(Refusal::new(400, "the request has no profile in it"));
     }
     Ok(uploads)
 }
@@ -140,7 +152,10 @@ fn otlp(request: &Request, body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal
     if request.header("content-type").is_some_and(|kind| kind.contains("json")) {
         return Err(Refusal::new(415, "OTLP is taken as protobuf; set the exporter's encoding so"));
     }
-    let wrong = |error| Refusal::new(400, format!("this is no OTLP request: {error}"));
+    let wrong = |error| {
+        let what = "OTLP request of profiles (protobuf, v1development of opentelemetry-proto 1.10)";
+        Refusal::damaged(what, &error)
+    };
     let mut uploads = Vec::new();
     for OtlpProfile { resource, profile } in otlp_request(body).map_err(wrong)? {
         let mut told = Told::default();
@@ -162,7 +177,7 @@ fn otlp(request: &Request, body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal
         uploads.push(checked(told, bytes, profile, now)?);
     }
     if uploads.is_empty() {
-        return Err(Refusal::new(400, "there is no profile in it"));
+        return Err(Refusal::new(400, "the request has no profile in it"));
     }
     Ok(uploads)
 }
@@ -229,7 +244,7 @@ fn part<'a>(body: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
 
 /// Reads and checks a profile.
 fn upload(told: Told, bytes: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
-    let wrong = |error| Refusal::new(400, format!("this is no profile: {error}"));
+    let wrong = |error| Refusal::damaged("profile (pprof, plain or gzip)", &error);
     let profile = decode_within(&bytes, INFLATED_BYTES_MAX).map_err(wrong)?.profile;
     checked(told, bytes, profile, now)
 }
@@ -243,7 +258,8 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
     if service.is_empty() {
         return Err(Refusal::new(
             400,
-            "nobody says which service it is of: name it where it is sent",
+            "neither the profile nor its sender says which service it is of: add ?service=NAME, \
+             the label service_name, or the attribute service.name",
         ));
     }
     let instance = or(told.instance, report.map(|report| report.pid.to_string()));
@@ -252,7 +268,11 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
     if told.labels.len() > LABELS_MAX
         || texts.into_iter().chain(labels).any(|text| text.len() > LABEL_BYTES_MAX)
     {
-        return Err(Refusal::new(400, "there are too many labels, or one is too long"));
+        let text = format!(
+            "there are too many labels ({LABELS_MAX} are taken), or a text is too long \
+             ({LABEL_BYTES_MAX} bytes are taken)"
+        );
+        return Err(Refusal::new(400, text));
     }
     let duration_us = profile.period.duration_ns / 1_000;
     let begin_us = match profile.period.start_unix_ns / 1_000 {

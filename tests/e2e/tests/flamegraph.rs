@@ -1,8 +1,14 @@
-//! The pages of `corprof flamegraph` and `corprof view` in a real browser: what they show is what
-//! the files say, they do what one asks of them, and stay usable when a profile is large.
+//! The pages of `corprof flamegraph`, `corprof view` and `corprof serve` in a real browser: what
+//! they show is what the files say, they do what one asks of them, and stay usable when a profile
+//! is large.
 
+#[path = "../../../crates/cli/tests/support/http.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "the client of the command line's tests")]
+mod http;
 #[path = "../../../crates/cli/tests/support/made.rs"]
 mod made;
+#[path = "flamegraph/server.rs"]
+mod server;
 #[path = "flamegraph/viewer.rs"]
 mod viewer;
 

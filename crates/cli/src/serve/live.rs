@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use anyhow::{Context as _, ensure};
@@ -15,8 +16,10 @@ use crate::demangled;
 use crate::view::api::Api;
 use crate::view::columns::{Columns, Identity};
 
-/// Rows that are held at most: of those of more, the latest. 80 bytes each.
-const ROWS_MAX: usize = 4_000_000;
+/// Bytes of the latest time's columns. Once there are more, the older half is left to the disk.
+const BYTES_MAX: usize = 512 << 20;
+/// Bytes of the columns of an older time.
+const SPAN_BYTES_MAX: usize = 256 << 20;
 /// Profiles that are read for an older time.
 const SPAN_PROFILES_MAX: usize = 2_000;
 /// Older times that are kept for the next question.
@@ -34,12 +37,17 @@ pub struct Live {
     /// Held while a profile is put in, and by who puts other columns in the place of these.
     changing: RwLock<()>,
     spans: Mutex<VecDeque<(Span, Arc<Api>)>>,
+    /// Held while an older time is read: one after the other, or all of them would be in memory.
+    reading: Mutex<()>,
     epochs: AtomicU64,
+    /// Wakes who maintains it.
+    wake: SyncSender<()>,
 }
 
 impl Live {
     /// Of a store, of which so many seconds are held in memory; `now` is in seconds since 1970.
-    pub fn new(store: Store, window_seconds: u64, now: u64) -> Self {
+    /// `wake` is told when [`Live::maintain`] has something to do before its time.
+    pub fn new(store: Store, window_seconds: u64, now: u64, wake: SyncSender<()>) -> Self {
         let window_us = window_seconds.saturating_mul(1_000_000);
         let empty = Arc::new(Api::new(Columns::default(), String::new(), None));
         let live = Self {
@@ -48,8 +56,10 @@ impl Live {
             api: RwLock::new(empty),
             changing: RwLock::new(()),
             spans: Mutex::new(VecDeque::new()),
+            reading: Mutex::new(()),
             // Numbers of an earlier process are none of ours.
             epochs: AtomicU64::new(now.saturating_mul(1_000)),
+            wake,
         };
         live.rebuild(now);
         live
@@ -60,19 +70,37 @@ impl Live {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps profiles: they are on disk when this returns.
+    /// When the latest time begins, in microseconds since 1970.
+    fn begin_us(&self, now: u64) -> u64 {
+        now.saturating_mul(1_000_000).saturating_sub(self.window_us)
+    }
+
+    /// Keeps profiles: all of them are on disk when this returns, or none is.
     ///
     /// # Errors
-    /// That of the disk; those of them that were before it in the list are kept.
+    /// That of the disk.
     pub fn put(&self, uploads: Vec<Upload>, now: u64) -> io::Result<()> {
         let _changing = self.changing.read().unwrap_or_else(PoisonError::into_inner);
-        for upload in uploads {
-            let Upload { meta, bytes, mut profile } = upload;
-            self.store().put(meta.clone(), &bytes, now)?;
+        let records: Vec<_> = uploads.iter().map(|one| (&one.meta, one.bytes.as_slice())).collect();
+        self.store().put(&records, now)?;
+        let api = self.api();
+        // What waited for long at its sender is of an older time.
+        let begin_us = self.begin_us(now);
+        let latest = uploads.into_iter().filter(|one| one.meta.end_us() > begin_us);
+        for Upload { meta, mut profile, .. } in latest {
             demangled::name(&mut profile);
-            self.api().add(identity(&meta), &profile);
+            api.add(identity(&meta), &profile);
+        }
+        if api.columns().bytes() > BYTES_MAX {
+            // If it is woken already, that is enough.
+            let _ = self.wake.try_send(());
         }
         Ok(())
+    }
+
+    /// Whether profiles come faster than there is made room for them in memory.
+    pub fn is_full(&self) -> bool {
+        self.api().columns().bytes() > 2 * BYTES_MAX
     }
 
     /// The latest profiles.
@@ -86,8 +114,14 @@ impl Live {
     /// If there are too many, or none.
     pub fn span(&self, span: Span) -> anyhow::Result<Arc<Api>> {
         let spans = || self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = spans().iter().find(|(other, _)| *other == span) {
-            return Ok(Arc::clone(known));
+        let known = || spans().iter().find(|(other, _)| *other == span).map(|(_, of)| of.clone());
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who read before may have asked for the same.
+        if let Some(known) = known() {
+            return Ok(known);
         }
         let is_in = |entry: &&Entry| entry.meta.begin_us < span.1 && entry.meta.end_us() > span.0;
         let entries: Vec<Entry> = self.store().entries().iter().filter(is_in).cloned().collect();
@@ -101,6 +135,11 @@ impl Live {
         let mut columns = Columns::default();
         for entry in &entries {
             self.add_stored(&mut columns, entry);
+            ensure!(
+                columns.bytes() <= SPAN_BYTES_MAX,
+                "the profiles of that time need more than {} MiB of memory; choose a shorter one",
+                SPAN_BYTES_MAX >> 20
+            );
         }
         let api = Arc::new(self.of(columns));
         let mut spans = spans();
@@ -138,12 +177,12 @@ impl Live {
     /// That of the disk.
     pub fn maintain(&self, now: u64) -> io::Result<()> {
         let deleted = self.store().expire(now)?;
-        let begin_us = now.saturating_mul(1_000_000).saturating_sub(self.window_us);
+        let begin_us = self.begin_us(now);
         let (is_too_long, is_too_much) = {
             let api = self.api();
             let columns = api.columns();
             let old = columns.sources.iter().filter(|source| source.end_us() < begin_us).count();
-            (old * 4 > columns.sources.len(), columns.rows.len() > ROWS_MAX)
+            (old * 4 > columns.sources.len(), columns.bytes() > BYTES_MAX)
         };
         if is_too_long || is_too_much || deleted > 0 {
             self.rebuild(now);
@@ -153,32 +192,26 @@ impl Live {
 
     /// Reads the latest profiles anew.
     fn rebuild(&self, now: u64) {
-        let begin_us = now.saturating_mul(1_000_000).saturating_sub(self.window_us);
-        let entries: Vec<Entry> = self.store().entries().to_vec();
-        let latest = entries.iter().rev().filter(|entry| entry.meta.end_us() > begin_us);
-        // Half of what there may be, or the next profile would make it too much again.
-        let mut profiles = Vec::new();
-        let mut rows = 0;
-        for entry in latest {
-            let Ok(profile) = self.stored(entry) else { continue };
-            rows += profile.samples.len();
-            if rows > ROWS_MAX / 2 {
-                break;
-            }
-            profiles.push((identity(&entry.meta), profile));
-        }
-        let mut columns = Columns::default();
-        while let Some((identity, profile)) = profiles.pop() {
-            columns.add(identity, &profile);
-        }
-        let _changing = self.changing.write().unwrap_or_else(PoisonError::into_inner);
-        let last = entries.last().map(|entry| entry.place);
-        let new: Vec<Entry> = {
+        let begin_us = self.begin_us(now);
+        let (latest, last) = {
             let store = self.store();
             let all = store.entries();
-            let known = all.iter().rposition(|entry| Some(entry.place) == last);
-            all.get(known.map_or(0, |at| at + 1)..).unwrap_or_default().to_vec()
+            let latest = all.iter().rev().filter(|entry| entry.meta.end_us() > begin_us);
+            (latest.cloned().collect::<Vec<_>>(), all.last().map(|entry| entry.place))
         };
+        let mut columns = Columns::default();
+        for entry in &latest {
+            // Half of what there may be, or the next profile would make it too much again.
+            if columns.bytes() > BYTES_MAX / 2 {
+                break;
+            }
+            self.add_stored(&mut columns, entry);
+        }
+        // In the order in which they came.
+        columns.sources.reverse();
+        let _changing = self.changing.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |entry: &&Entry| last.is_none_or(|last| entry.place > last);
+        let new: Vec<Entry> = self.store().entries().iter().filter(is_new).cloned().collect();
         for entry in &new {
             self.add_stored(&mut columns, entry);
         }

@@ -5,18 +5,20 @@ mod live;
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde_json::json;
+use server::door::Verdict;
 use server::gate::Gate;
-use server::guard::Verdict;
 use server::http::{Handler, Limits, Method, Request, Response, Server};
 use server::intake::{self, BODY_BYTES_MAX};
 use server::rate::Rate;
 use server::store::{Retention, Store};
+use server::turns::Turns;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -27,6 +29,10 @@ use live::{Live, Span};
 
 /// Connections at once: agents keep none open.
 const CONNECTIONS: usize = 256;
+/// Pushes that are read at the same time: each may take some hundred megabytes of memory.
+const PUSHES: usize = 4;
+/// Questions that are answered at the same time: each takes some bytes for every row.
+const QUESTIONS: usize = 8;
 /// How often what is old is deleted.
 const MAINTENANCE: Duration = Duration::from_secs(30);
 /// Letters of a token, below which it could be guessed.
@@ -38,32 +44,39 @@ pub fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let token = token(args)?;
     let limits = Limits::new(CONNECTIONS, BODY_BYTES_MAX);
     let listen = args.listen;
-    let server = Server::bind(listen, limits)
-        .with_context(|| format!("can't listen at {listen}; name another with --listen"))?;
-    let address = server.address().context("can't tell the port")?;
-    let gate = Gate::new(address, token).with_context(|| {
-        format!("{address}: put one in {VARIABLE}, or in a file and name it with --token-file")
+    let server = Server::bind(listen, limits).map_err(|error| {
+        anyhow!("can't listen at {listen}: {error}; name another address or port with --listen")
     })?;
-    let data = &args.data;
+    let address = server.address().context("can't tell the port")?;
+    let gate = Gate::new(address, token).map_err(|error| {
+        anyhow!(
+            "can't listen at {address}: {error}; put one in {VARIABLE}, or in a file and name it \
+             with --token-file"
+        )
+    })?;
+    let data = args.data.display();
     let retention = Retention { seconds: args.keep.as_secs(), bytes: args.keep_bytes };
-    let store = Store::open(data, retention).with_context(|| {
-        format!("can't use the folder {}; name another with --data", data.display())
+    let store = Store::open(&args.data, retention).map_err(|error| {
+        anyhow!("can't use the folder {data}: {error}; name another with --data")
     })?;
     let found = store.numbers();
     if found.damaged > 0 {
-        warn(format!("{} records in {} are damaged; passed over", found.damaged, data.display()));
+        warn(format!("{} records in {data} are damaged; passed over", found.damaged));
     }
     if found.cut > 0 {
         note(format!("cut off {} bytes that were being written at the last end", found.cut));
     }
-    let live = Live::new(store, args.window.as_secs(), now());
+    let (wake, woken) = mpsc::sync_channel(1);
+    let live = Live::new(store, args.window.as_secs(), now(), wake);
     let service = Arc::new(Service {
         gate,
         live,
         rate: Mutex::new(Rate::default()),
+        pushes: Turns::new(PUSHES),
+        questions: Turns::new(QUESTIONS),
         counters: Counters::default(),
     });
-    maintain(Arc::clone(&service)).context("can't start a thread")?;
+    maintain(Arc::clone(&service), woken).context("can't start a thread")?;
     note(format!(
         "takes profiles at http://{address}/v1/push, shows {} of them at http://{address}/",
         found.profiles
@@ -97,10 +110,11 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-fn maintain(service: Arc<Service>) -> std::io::Result<()> {
+/// Deletes what is old, and makes room in memory: from time to time, and when it is woken.
+fn maintain(service: Arc<Service>, woken: Receiver<()>) -> std::io::Result<()> {
     let work = move || {
         loop {
-            thread::sleep(MAINTENANCE);
+            let _ = woken.recv_timeout(MAINTENANCE);
             if let Err(error) = service.live.maintain(now()) {
                 warn(format!("old profiles can't be deleted: {error}"));
             }
@@ -114,11 +128,18 @@ struct Service {
     gate: Gate,
     live: Live,
     rate: Mutex<Rate>,
+    pushes: Turns,
+    questions: Turns,
     counters: Counters,
 }
 
 impl Service {
     fn push(&self, request: &Request) -> Response {
+        let _turn = self.pushes.take();
+        if self.live.is_full() {
+            let text = "more is pushed than can be held in memory; send it again later";
+            return Response::error(503, text).with("Retry-After", "30");
+        }
         let now = now();
         let uploads = match intake::take(request, now) {
             Ok(uploads) => uploads,
@@ -133,7 +154,8 @@ impl Service {
         let rated = self.rate.lock().unwrap_or_else(PoisonError::into_inner).take(&sender, now);
         if let Err(seconds) = rated {
             self.counters.limited.fetch_add(1, Ordering::Relaxed);
-            let text = "this sender pushes too often; once a second is the most";
+            let text = "this service's instance pushes too often: once a second is the most; send \
+                        it again later";
             return Response::error(429, text).with("Retry-After", seconds.to_string());
         }
         let bytes: usize = uploads.iter().map(|upload| upload.bytes.len()).sum();
@@ -151,9 +173,10 @@ impl Service {
             }
             Err(error) => {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                warn(format!("a profile can't be written: {error}"));
-                Response::error(507, "the profile can't be written; try again later")
-                    .with("Retry-After", "60")
+                warn(format!("profiles can't be written, and their sender was told so: {error}"));
+                let text = "the profile can't be written here, and nothing of it is kept; send it \
+                            again later";
+                Response::error(507, text).with("Retry-After", "60")
             }
         }
     }
@@ -175,6 +198,7 @@ impl Service {
             },
         };
         let begin = Instant::now();
+        let _turn = self.questions.take();
         let answer = api.answer(question, request);
         self.counters.answered(begin.elapsed());
         answer.unwrap_or_else(|| Response::error(404, "there is nothing here"))

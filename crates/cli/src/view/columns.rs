@@ -10,6 +10,7 @@ use std::collections::{BinaryHeap, HashMap};
 use model::{FrameKind, ThreadState};
 use profile::{FrameIndex, Moment, Profile, Sample, SpanIds, Thread};
 
+use super::size::Counted;
 use crate::endpoints::{NO_ENDPOINT, NO_REQUEST, or_none};
 use crate::functions::Functions;
 use crate::ranking;
@@ -144,6 +145,7 @@ pub struct Columns {
     pub sources: Vec<Source>,
     pub rows: Rows,
     pub moments: Moments,
+    counted: Counted,
 }
 
 impl Default for Columns {
@@ -168,6 +170,7 @@ impl Default for Columns {
             sources: Vec::new(),
             rows: Rows::default(),
             moments: Moments::default(),
+            counted: Counted::default(),
         }
     }
 }
@@ -225,6 +228,14 @@ impl Columns {
             rows: to.first_row..self.rows.len(),
             moments: moments..self.moments.row.len(),
         });
+        let mut counted = std::mem::take(&mut self.counted);
+        counted.follow(self);
+        self.counted = counted;
+    }
+
+    /// Bytes of memory, nearly.
+    pub fn bytes(&self) -> usize {
+        self.counted.bytes(self)
     }
 
     fn functions_of(&mut self, profile: &Profile) -> Vec<u32> {

@@ -33,16 +33,19 @@ pub fn lanes(columns: &Columns, window: &Window<'_>) -> Json {
     let all = order.len();
     order.sort_by(|a, b| busy[*b].cmp(&busy[*a]).then(a.cmp(b)));
     order.truncate(LANES_MAX);
-    let mut lanes = Slots::new(window, threads, &order);
+    let mut slots = Slots::new(window, threads, &order);
     for source in shown(columns, window) {
-        lanes.add(columns, source, window);
+        slots.add(columns, source);
     }
     let lanes: Vec<Json> = order
         .iter()
         .enumerate()
-        .map(|(lane, thread)| json!({ "thread": thread, "runs": lanes.runs(lane) }))
+        .map(|(lane, thread)| {
+            let name = &columns.threads.list[*thread];
+            json!({ "thread": thread, "name": name, "runs": slots.runs(lane) })
+        })
         .collect();
-    json!({ "from": window.from, "to": window.to, "slots": window.slots, "threads": all,
+    json!({ "from": window.from, "to": window.to, "slots": slots.count, "threads": all,
             "lanes": lanes })
 }
 
@@ -73,40 +76,87 @@ fn busy(columns: &Columns, window: &Window<'_>) -> Vec<u64> {
 
 /// Microseconds by lane, slot and state.
 struct Slots {
-    lane_of: Vec<u32>,
-    slots: usize,
+    /// By thread: its lane, or [`NO_LANE`].
+    lane_of: Vec<usize>,
+    count: usize,
+    /// Where each slot begins, in microseconds since 1970; and where the last one ends.
+    edges: Vec<u64>,
     us: Vec<u32>,
 }
 
+/// What is not drawn: no thread's lane, no row's place.
+const NO_LANE: usize = usize::MAX;
+
 impl Slots {
     fn new(window: &Window<'_>, threads: usize, order: &[usize]) -> Self {
-        let slots = window.slots.clamp(1, SLOTS_MAX);
-        let mut lane_of = vec![u32::MAX; threads];
-        for (lane, thread) in (0..).zip(order) {
+        let count = window.slots.clamp(1, SLOTS_MAX);
+        let mut lane_of = vec![NO_LANE; threads];
+        for (lane, thread) in order.iter().enumerate() {
             lane_of[*thread] = lane;
         }
-        Self { lane_of, slots, us: vec![0; order.len() * slots * STATES] }
+        let length = u128::from(window.to.saturating_sub(window.from));
+        let edge = |slot: usize| {
+            let us = u64::try_from(length * slot as u128 / count as u128);
+            window.from.saturating_add(us.unwrap_or_default())
+        };
+        let edges = (0..=count).map(edge).collect();
+        let us = vec![0; order.len() * count * STATES];
+        Self { lane_of, count, edges, us }
     }
 
-    fn add(&mut self, columns: &Columns, source: &Source, window: &Window<'_>) {
+    /// Where a thread's time in a state is summed up, in the first slot; none if it has no lane.
+    fn place(&self, thread: usize, state: u8) -> usize {
+        match self.lane_of[thread] {
+            NO_LANE => NO_LANE,
+            lane => lane * self.count * STATES + usize::from(state),
+        }
+    }
+
+    fn add(&mut self, columns: &Columns, source: &Source) {
         let (rows, moments) = (&columns.rows, &columns.moments);
         if source.moments.is_empty() {
-            return self.add_whole(columns, source, window);
+            return self.add_whole(columns, source);
         }
-        for at in within(columns, source, (window.from, window.to)) {
-            let row = moments.row[at] as usize;
-            let lane = self.lane_of[rows.thread[row] as usize];
-            if lane != u32::MAX {
+        // Found once a row, and not once a moment: there may be ten million.
+        let place = |row: usize| self.place(rows.thread[row] as usize, rows.state[row]);
+        let places: Vec<usize> = source.rows.clone().map(place).collect();
+        let place = |at: usize| places[moments.row[at] as usize - source.rows.start];
+        let all = within(columns, source, (self.edges[0], self.edges[self.count]));
+        let mut next = all.start;
+        // They are sorted by their beginnings, and nearly all lie within one slot.
+        for slot in self.slot_of(source.begin_us)..self.count {
+            let (from, to) = (self.edges[slot], self.edges[slot + 1]);
+            let begins = &moments.begin_us[next..all.end];
+            let last = next + begins.partition_point(|begin| *begin < to);
+            for at in next..last {
+                let (place, us) = (place(at), moments.duration_us[at]);
                 let begin = moments.begin_us[at];
-                let end = begin.saturating_add(moments.duration_us[at].into());
-                self.put(window, lane, rows.state[row], (begin, end));
+                let end = begin.saturating_add(us.into());
+                if place == NO_LANE {
+                    continue;
+                }
+                if begin >= from && end <= to {
+                    let sum = &mut self.us[place + slot * STATES];
+                    *sum = sum.saturating_add(us);
+                } else {
+                    self.put(place, begin, end);
+                }
+            }
+            next = last;
+            if next == all.end {
+                break;
             }
         }
     }
 
+    /// The slot in which a time is; of those before all, the first.
+    fn slot_of(&self, time: u64) -> usize {
+        self.edges.partition_point(|edge| *edge <= time).saturating_sub(1)
+    }
+
     /// Of a source that doesn't say when: each thread's states, one after the other, each as long
-    /// as it was.
-    fn add_whole(&mut self, columns: &Columns, source: &Source, window: &Window<'_>) {
+    /// as it was; all of them as long as the source, if they were longer.
+    fn add_whole(&mut self, columns: &Columns, source: &Source) {
         let rows = &columns.rows;
         let mut sums = vec![[0_u64; STATES]; self.lane_of.len()];
         for row in source.rows.clone() {
@@ -114,45 +164,37 @@ impl Slots {
             sums[rows.thread[row] as usize][usize::from(rows.state[row])] += ns / 1_000;
         }
         for (thread, sums) in sums.iter().enumerate() {
-            let lane = self.lane_of[thread];
-            let whole: u64 = sums.iter().sum();
-            if lane == u32::MAX || whole == 0 {
+            if self.lane_of[thread] == NO_LANE {
                 continue;
             }
+            let whole: u64 = sums.iter().sum();
+            let shrunk = source.duration_us as f64 / whole.max(source.duration_us).max(1) as f64;
             let mut begin = source.begin_us;
             for (state, us) in (0_u8..).zip(sums) {
-                let length = source.duration_us.min(whole.max(source.duration_us));
-                let end = begin
-                    + u64::try_from(
-                        u128::from(length) * u128::from(*us)
-                            / u128::from(whole.max(source.duration_us)),
-                    )
-                    .unwrap_or(0);
-                self.put(window, lane, state, (begin, end));
+                let end = begin.saturating_add((*us as f64 * shrunk) as u64);
+                self.put(self.place(thread, state), begin, end);
                 begin = end;
             }
         }
     }
 
-    fn put(&mut self, window: &Window<'_>, lane: u32, state: u8, (begin, end): (u64, u64)) {
-        let width = (window.to - window.from).max(1) as f64 / self.slots as f64;
-        let place = |time: u64| time.saturating_sub(window.from) as f64 / width;
-        let (begin, end) = (place(begin), place(end.min(window.to)).min(self.slots as f64));
-        let first = begin as usize;
-        let base = lane as usize * self.slots;
-        let mut slot = first;
-        while slot < self.slots && (slot as f64) < end {
-            let part = (end.min(slot as f64 + 1.0) - begin.max(slot as f64)).max(0.0);
-            let us = &mut self.us[(base + slot) * STATES + usize::from(state)];
-            *us = us.saturating_add((part * width).ceil() as u32);
-            slot += 1;
+    /// Adds a stretch of time at a place.
+    fn put(&mut self, place: usize, begin: u64, end: u64) {
+        for slot in self.slot_of(begin)..self.count {
+            let (from, to) = (self.edges[slot], self.edges[slot + 1]);
+            if from >= end {
+                break;
+            }
+            let us = end.min(to).saturating_sub(begin.max(from));
+            let sum = &mut self.us[place + slot * STATES];
+            *sum = sum.saturating_add(u32::try_from(us).unwrap_or(u32::MAX));
         }
     }
 
     fn runs(&self, lane: usize) -> Vec<u32> {
         let mut runs: Vec<u32> = Vec::new();
-        for slot in 0..self.slots {
-            let at = (lane * self.slots + slot) * STATES;
+        for slot in 0..self.count {
+            let at = (lane * self.count + slot) * STATES;
             let state = strongest(&self.us[at..at + STATES]);
             match runs.as_mut_slice() {
                 [.., slots, last] if *last == state => *slots += 1,

@@ -8,6 +8,7 @@ mod lanes;
 mod places;
 mod requests;
 mod selection;
+mod size;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use profile::FileName;
 use profile::read::Decoded;
 use serde_json::json;
-use server::guard::{Guard, Verdict};
+use server::door::Verdict;
+use server::guard::Guard;
 use server::http::{Handler, Limits, Method, Request, Response, Server};
 
 use crate::args::ViewArgs;
@@ -43,8 +45,7 @@ const BODY_BYTES: usize = 0;
 
 /// Runs the command, until it is interrupted.
 pub fn view(args: &ViewArgs) -> Result<u8, Failure> {
-    let mut problems = 0;
-    let files = named(&args.files, &mut problems);
+    let files = named(&args.files);
     show(&files, args.port, &args.symbols)
 }
 
@@ -58,8 +59,8 @@ pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Fai
     }
     let limits = Limits::new(CONNECTIONS, BODY_BYTES);
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port)), limits);
-    let server = server.with_context(|| {
-        format!("can't listen at port {port} of this machine; name another with --port, or none")
+    let server = server.map_err(|error| {
+        anyhow!("can't listen at port {port} of this machine: {error}; name another with --port")
     })?;
     let guard = Guard::new(server.address().context("can't tell the port")?);
     let guard = guard.context("the system gives no random numbers for the link")?;
@@ -92,16 +93,13 @@ pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Fai
 }
 
 /// The files that are meant, each once.
-fn named(paths: &[PathBuf], problems: &mut usize) -> Vec<PathBuf> {
+fn named(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = Named::default();
     let mut all = Vec::new();
     for path in paths {
         match files::expand(path) {
             Ok(files) => all.extend(files.into_iter().filter(|file| known.is_new(file))),
-            Err(error) => {
-                *problems += 1;
-                error_of_file(&error);
-            }
+            Err(error) => error_of_file(&error),
         }
     }
     all

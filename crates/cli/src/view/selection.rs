@@ -170,7 +170,8 @@ impl<'a> Filter<'a> {
 pub struct Weights {
     /// By source: the part of its time.
     parts: Vec<f64>,
-    /// By row: microseconds, of sources that say when and are in the time partly.
+    /// By row: microseconds, of sources that say when and are in the time partly; without any
+    /// such source empty.
     us: Vec<u64>,
     /// By source: whether that is known.
     has_us: Vec<bool>,
@@ -180,13 +181,16 @@ impl Weights {
     /// Of all sources in a time; without one it is all time.
     pub fn new(columns: &Columns, range: Option<(u64, u64)>) -> Self {
         let Some((from, to)) = range else { return Self::default() };
-        let mut weights = Self { us: vec![0; columns.rows.len()], ..Self::default() };
+        let mut weights = Self::default();
         for source in &columns.sources {
             let part = part_of(source, (from, to));
             let has_us = part > 0.0 && part < 1.0 && !source.moments.is_empty();
             weights.parts.push(part);
             weights.has_us.push(has_us);
             if has_us {
+                if weights.us.is_empty() {
+                    weights.us = vec![0; columns.rows.len()];
+                }
                 weights.add(columns, source, (from, to));
             }
         }

@@ -85,6 +85,18 @@ fn each_filter_leaves_what_it_should() {
     assert_eq!(whole(&Selection { request: Some(77_777), ..all }), 0.0);
 }
 
+/// What is counted grows with each profile, by no less than its rows and moments, and what is known
+/// already is not counted again.
+#[test]
+fn memory_is_counted() {
+    let profile = made_with_moments(3, 50, 5_000);
+    let once = columns(std::slice::from_ref(&profile)).bytes();
+    let least = 60 * profile.samples.len() + 16 * profile.moments.len();
+    assert!(once > least + 10_000, "{once} and {least}");
+    let more = columns(&[profile.clone(), profile]).bytes() - once;
+    assert!(more >= least && more < least + 4_000, "{more} and {least}");
+}
+
 #[test]
 fn a_part_of_the_time_is_what_its_moments_are() {
     let profile = made_with_moments(3, 50, 5_000);
@@ -140,6 +152,66 @@ fn a_long_wait_is_in_each_part_of_its_time() {
     assert!(lane, "{runs:?}");
 }
 
+/// A lane shows in each slot the state that the moments say, worked out in the plainest way.
+#[test]
+fn lanes_are_what_moments_are() {
+    let profile = made_with_moments(9, 60, 8_000);
+    let columns = columns(std::slice::from_ref(&profile));
+    let begin = profile.period.start_unix_ns / 1_000;
+    let sources = |_: usize, _: &super::columns::Source| true;
+    let (rows, moments) = (&columns.rows, &columns.moments);
+    let longest = (0..moments.row.len()).max_by_key(|at| moments.duration_us[*at]).unwrap();
+    let longest = moments.begin_us[longest] - 5_000;
+    // All of it, a part, and so little that a slot is shorter than a moment.
+    for (from, length) in
+        [(begin, 3_600_000_000), (begin + 700_000_123, 900_000_001), (longest, 300_000)]
+    {
+        let to = from + length;
+        let told = lanes(&columns, &Window { from, to, slots: 150, sources: &sources });
+        let mut compared = 0;
+        for lane in told["lanes"].as_array().unwrap() {
+            let runs: Vec<u64> =
+                lane["runs"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+            let shown: Vec<u64> =
+                runs.chunks(2).flat_map(|run| vec![run[1]; run[0] as usize]).collect();
+            assert_eq!(shown.len(), 150);
+            let mut us = vec![[0_u64; 16]; 150];
+            for at in 0..moments.row.len() {
+                let row = moments.row[at] as usize;
+                if u64::from(rows.thread[row]) != lane["thread"] {
+                    continue;
+                }
+                let (first, last) = (
+                    moments.begin_us[at],
+                    moments.begin_us[at] + u64::from(moments.duration_us[at]),
+                );
+                for (slot, us) in (0_u64..).zip(&mut us) {
+                    let edge = |slot: u64| from + slot * length / 150;
+                    let part = last.min(edge(slot + 1)).saturating_sub(first.max(edge(slot)));
+                    us[usize::from(rows.state[row])] += part;
+                }
+            }
+            for (us, shown) in us.iter().zip(shown) {
+                let waits = [ThreadState::Sleeping, ThreadState::Waiting, ThreadState::Io];
+                let weight = |state: usize| match ThreadState::ALL.get(state.wrapping_sub(1)) {
+                    Some(state) if waits.contains(state) => 1,
+                    _ => 4,
+                };
+                let mut order: Vec<(u64, usize)> =
+                    us.iter().enumerate().map(|(state, us)| (us * weight(state), state)).collect();
+                order.sort_unstable();
+                let [.., second, (most, state)] = order.as_slice() else { unreachable!() };
+                // At the edges of slots a microsecond of each moment is anybody's.
+                if *most > second.0 + 400 {
+                    compared += 1;
+                    assert_eq!(shown, (*state as u64).max(1), "{us:?}");
+                }
+            }
+        }
+        assert!(compared > 5, "{compared}");
+    }
+}
+
 #[test]
 fn functions_and_both_sides_of_one_agree() {
     let columns = columns(&[made(5, 2_000)]);
@@ -187,6 +259,7 @@ fn requests_cost_what_their_samples_are() {
     assert_eq!(cpu, expected(&profile, Value::Cpu, |_| true));
     let of = |name: &str| endpoints.iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(of("GET /things/3")["requests"], 2.0);
+    assert!(of("GET /things/3")["cpu_ns"].as_f64() > Some(0.0));
     let first = &told["requests"][0];
     let root = u64::from_str_radix(first["request"].as_str().unwrap(), 16).unwrap();
     let only = Selection { request: Some(root), ..selection };

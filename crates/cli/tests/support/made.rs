@@ -49,7 +49,6 @@ pub fn made_with_moments(seed: u64, stacks: usize, moments: usize) -> Profile {
         assert!(aggregate.labels(number, &[("tenant", tenant)]));
     }
     for root in 1..=10 {
-        aggregate.endpoint(root, &format!("GET /things/{}", root % 5));
         aggregate.request(&format!("GET /things/{}", root % 5), 3 * MS);
     }
     for tid in 0..THREADS {
@@ -67,6 +66,10 @@ pub fn made_with_moments(seed: u64, stacks: usize, moments: usize) -> Profile {
         }
     }
     let keys: Vec<_> = grown.iter().map(|stack| add(&mut aggregate, stack, &mut random)).collect();
+    // Only once there are samples with that root.
+    for root in 1..=10 {
+        aggregate.endpoint(root, &format!("GET /things/{}", root % 5));
+    }
     for moment in 0..moments {
         let key = keys[random.index(keys.len())];
         let us = 1 + random.below(20_000);

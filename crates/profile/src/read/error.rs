@@ -63,36 +63,46 @@ pub enum DecodeError {
     },
 }
 
+impl DecodeError {
+    /// What is wrong with the bytes, whatever they were to be: for formats that are not pprof.
+    #[must_use]
+    pub fn damage(&self) -> String {
+        match self {
+            Self::Empty => "there are no bytes".to_owned(),
+            Self::Gzip(what) => format!("the gzip data is cut short or damaged ({what})"),
+            Self::TooLarge { bytes_max } => {
+                format!("inflated it is larger than {} MiB", bytes_max >> 20)
+            }
+            Self::Wire { message, what } => format!("{what}, in the {message}"),
+            Self::NotAProfile(why) => (*why).to_owned(),
+            Self::NoSuchEntry { table, id } => format!("{table} {id} is used and isn't there"),
+            Self::Twice { table, id } => format!("{table} {id} is there twice"),
+            Self::ValueCount { sample, found, expected } => {
+                format!("sample {sample} has {found} values instead of {expected}")
+            }
+            Self::Negative { sample } => {
+                format!("sample {sample} has a negative value: this is a difference of profiles")
+            }
+            Self::NoTimes { types } => {
+                format!("it has neither CPU nor wall time, but {types}")
+            }
+            Self::TooMany { what } => format!("it has more {what} than any profile should"),
+        }
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => write!(f, "the file is empty"),
-            Self::Gzip(what) => write!(f, "the gzip data is cut short or damaged ({what})"),
-            Self::TooLarge { bytes_max } => {
-                write!(f, "inflated it is larger than {} MiB", bytes_max >> 20)
+            Self::Empty => return f.write_str("the file is empty"),
+            Self::Wire { .. } => f.write_str("not a pprof profile, or a damaged one: ")?,
+            Self::NotAProfile(_) => f.write_str("not a pprof profile: ")?,
+            Self::NoSuchEntry { .. } | Self::Twice { .. } | Self::ValueCount { .. } => {
+                f.write_str("a damaged pprof profile: ")?;
             }
-            Self::Wire { message, what } => {
-                write!(f, "not a pprof profile, or a damaged one: {what}, in the {message}")
-            }
-            Self::NotAProfile(why) => write!(f, "not a pprof profile: {why}"),
-            Self::NoSuchEntry { table, id } => {
-                write!(f, "a damaged pprof profile: {table} {id} is used and isn't there")
-            }
-            Self::Twice { table, id } => {
-                write!(f, "a damaged pprof profile: {table} {id} is there twice")
-            }
-            Self::ValueCount { sample, found, expected } => write!(
-                f,
-                "a damaged pprof profile: sample {sample} has {found} values instead of {expected}"
-            ),
-            Self::Negative { sample } => {
-                write!(f, "sample {sample} has a negative value: this is a difference of profiles")
-            }
-            Self::NoTimes { types } => {
-                write!(f, "it has neither CPU nor wall time, but {types}")
-            }
-            Self::TooMany { what } => write!(f, "it has more {what} than any profile should"),
+            _ => {}
         }
+        f.write_str(&self.damage())
     }
 }
 

@@ -31,15 +31,18 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of a body.
     pub body: usize,
+    /// Bytes of all bodies that are held; those beyond are answered with 503.
+    pub bodies: usize,
     /// How long a connection waits for the whole head of its next request.
     pub patience: Duration,
 }
 
 impl Limits {
-    /// So many connections and bytes, and half a minute.
+    /// So many connections and bytes of a body, 16 of the largest bodies, and half a minute.
     #[must_use]
     pub const fn new(connections: usize, body: usize) -> Self {
-        Self { connections, body, patience: Duration::from_secs(30) }
+        let bodies = body.saturating_mul(16);
+        Self { connections, body, bodies, patience: Duration::from_secs(30) }
     }
 }
 
@@ -70,6 +73,7 @@ impl Server {
     /// Answers until `stop`, which is looked at with each connection.
     pub fn run(&self, handler: &Arc<dyn Handler>, stop: &AtomicBool) {
         let open = Arc::new(AtomicUsize::new(0));
+        let held = Arc::new(AtomicUsize::new(0));
         for stream in self.listener.incoming() {
             if stop.load(Ordering::Acquire) {
                 return;
@@ -78,15 +82,14 @@ impl Server {
                 thread::sleep(BREATH);
                 continue;
             };
-            let place = Place::take(&open);
-            if open.load(Ordering::Acquire) > self.limits.connections {
+            let Some(place) = Place::take(&open, 1, self.limits.connections) else {
                 refuse(&stream, 503, "too many connections; try again later");
                 continue;
-            }
-            let (handler, limits) = (Arc::clone(handler), self.limits);
+            };
+            let (handler, limits, held) = (Arc::clone(handler), self.limits, Arc::clone(&held));
             let serve = move || {
                 let _place = place;
-                serve(&stream, &*handler, limits);
+                serve(&stream, &*handler, limits, &held);
             };
             // Without a thread the client sees its connection closed.
             let _ = thread::Builder::new().name("http".to_owned()).spawn(serve);
@@ -94,19 +97,24 @@ impl Server {
     }
 }
 
-/// A place among the connections, until it is dropped.
-struct Place(Arc<AtomicUsize>);
+/// Places among the connections, or bytes of the bodies, until it is dropped.
+struct Place {
+    taken: Arc<AtomicUsize>,
+    count: usize,
+}
 
 impl Place {
-    fn take(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(open))
+    /// `None` if more than `most` would be taken.
+    fn take(taken: &Arc<AtomicUsize>, count: usize, most: usize) -> Option<Self> {
+        let before = taken.fetch_add(count, Ordering::AcqRel);
+        let place = Self { taken: Arc::clone(taken), count };
+        (before.saturating_add(count) <= most).then_some(place)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.taken.fetch_sub(self.count, Ordering::AcqRel);
     }
 }
 
@@ -128,7 +136,7 @@ impl Read for Patient<'_> {
 }
 
 /// Answers a connection's requests, one after the other.
-fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits) {
+fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits, held: &Arc<AtomicUsize>) {
     let _ = stream.set_nodelay(true);
     let _ = stream.set_write_timeout(Some(SLOW));
     let mut reader = BufReader::new(Patient { stream, until: Instant::now() });
@@ -138,6 +146,9 @@ fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits) {
             Ok(Some(head)) => head,
             Ok(None) | Err(Refused::Gone) => return,
             Err(Refused::With(status, why)) => return refuse(stream, status, why),
+        };
+        let Some(_held) = Place::take(held, head.length, limits.bodies) else {
+            return refuse(stream, 503, "too much is being sent at once; try again later");
         };
         reader.get_mut().until = Instant::now() + BODY;
         if head.expects && (&*stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
@@ -162,6 +173,8 @@ fn refuse(stream: &TcpStream, status: u16, why: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead as _;
+
     use super::*;
 
     struct Echo;
@@ -172,14 +185,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_client_that_drips_is_left_and_others_are_answered() {
-        let patience = Duration::from_millis(300);
-        let limits = Limits { patience, ..Limits::new(4, 10) };
+    fn started(limits: Limits) -> SocketAddr {
         let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), limits).unwrap();
         let address = server.address().unwrap();
         let handler: Arc<dyn Handler> = Arc::new(Echo);
         thread::spawn(move || server.run(&handler, &AtomicBool::new(false)));
+        address
+    }
+
+    /// Asks to send a body of ten bytes, and gives the first line of the answer.
+    fn asked(address: SocketAddr) -> (TcpStream, String) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = "POST /a HTTP/1.1\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        (stream, line)
+    }
+
+    #[test]
+    fn no_more_bodies_are_held_than_there_may_be() {
+        let address = started(Limits { bodies: 25, ..Limits::new(9, 10) });
+        let [(mut one, first), (_two, second), (_three, third)] = [(); 3].map(|()| asked(address));
+        assert!(first.contains(" 100 ") && second.contains(" 100 "), "{first}{second}");
+        assert!(third.contains(" 503 "), "{third}");
+        one.write_all(b"0123456789").unwrap();
+        let mut rest = String::new();
+        let mut reader = BufReader::new(&one);
+        while !rest.contains("200 OK") {
+            assert!(reader.read_line(&mut rest).unwrap() > 0, "{rest}");
+        }
+        drop(one);
+        // Once its answer has gone, there is room again; that takes a moment.
+        let again = (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            asked(address).1.contains(" 100 ")
+        });
+        assert!(again, "what was sent is held for ever");
+    }
+
+    #[test]
+    fn a_client_that_drips_is_left_and_others_are_answered() {
+        let patience = Duration::from_millis(300);
+        let address = started(Limits { patience, ..Limits::new(4, 10) });
         let mut dripping = TcpStream::connect(address).unwrap();
         dripping.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         // A byte at a time, until nobody listens any more.

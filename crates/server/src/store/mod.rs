@@ -31,8 +31,8 @@ pub struct Retention {
     pub bytes: u64,
 }
 
-/// Where a profile is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a profile is; what came later is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     segment: u64,
     offset: u64,
@@ -107,11 +107,12 @@ impl Store {
         Ok(store)
     }
 
-    /// Puts a profile in; it is on disk when this returns, or not there at all.
+    /// Puts profiles in; all of them are on disk when this returns, or none is there. (Who is
+    /// killed meanwhile may find some: their sender was not told, and sends them again.)
     ///
     /// # Errors
     /// That of the system. The store is as before.
-    pub fn put(&mut self, meta: Meta, profile: &[u8], now: u64) -> io::Result<()> {
+    pub fn put(&mut self, profiles: &[(&Meta, &[u8])], now: u64) -> io::Result<()> {
         let is_full = |segment: &Segment| {
             segment.bytes() >= SEGMENT_BYTES || now.saturating_sub(segment.begun) > SEGMENT_SECONDS
         };
@@ -121,11 +122,12 @@ impl Store {
         }
         let Some(segment) = self.segments.last_mut() else { return Ok(()) };
         if !segment.is_there(&self.folder) {
-            let why = format!("{} was removed; start again", self.folder.display());
+            let why = format!("the folder {} was removed", self.folder.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        let place = segment.append(&meta, profile)?;
-        self.entries.push(Entry { meta, place });
+        let places = segment.append(profiles)?;
+        let metas = profiles.iter().map(|(meta, _)| (*meta).clone());
+        self.entries.extend(metas.zip(places).map(|(meta, place)| Entry { meta, place }));
         Ok(())
     }
 
@@ -164,7 +166,7 @@ impl Store {
         // The last one is being written.
         let sealed = self.segments.len().saturating_sub(1);
         for segment in self.segments.iter().take(sealed) {
-            let is_old = now.saturating_sub(segment.ended(&self.entries)) > self.retention.seconds;
+            let is_old = now.saturating_sub(segment.ended) > self.retention.seconds;
             if is_old || bytes > self.retention.bytes {
                 bytes -= segment.bytes();
                 gone.push(segment.number);

@@ -99,21 +99,20 @@ fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// The bytes of a record; `None` if it is too long.
-pub(super) fn bytes(meta: &Meta, profile: &[u8]) -> Option<Vec<u8>> {
+/// Adds the bytes of a record; `None` if it is too long.
+pub(super) fn put(bytes: &mut Vec<u8>, meta: &Meta, profile: &[u8]) -> Option<()> {
     let known = meta.to_bytes();
     let rest = known.len().checked_add(profile.len())?.checked_add(4)?;
     let rest_length = u32::try_from(rest).ok().filter(|length| *length <= LENGTH_MAX)?;
-    let mut bytes = Vec::with_capacity(rest + HEAD as usize);
+    let known_length = length(known.len()).to_le_bytes();
+    let rest = [known_length.as_slice(), &known, profile];
+    let mut sum = crc32fast::Hasher::new();
+    rest.iter().for_each(|part| sum.update(part));
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&rest_length.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&length(known.len()).to_le_bytes());
-    bytes.extend_from_slice(&known);
-    bytes.extend_from_slice(profile);
-    let sum = crc32fast::hash(&bytes[HEAD as usize..]);
-    bytes[8..HEAD as usize].copy_from_slice(&sum.to_le_bytes());
-    Some(bytes)
+    bytes.extend_from_slice(&sum.finalize().to_le_bytes());
+    rest.iter().for_each(|part| bytes.extend_from_slice(part));
+    Some(())
 }
 
 /// The length of the rest of the record that begins there; `None` if none does.

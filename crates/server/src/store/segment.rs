@@ -16,6 +16,8 @@ pub(super) struct Segment {
     pub(super) number: u64,
     /// When its first record came, in seconds since 1970.
     pub(super) begun: u64,
+    /// When its last one came.
+    pub(super) ended: u64,
     file: File,
     /// Bytes of whole records; what lies behind is nothing.
     length: u64,
@@ -51,14 +53,14 @@ impl Segment {
         let file =
             File::options().read(true).write(true).create_new(true).open(path(folder, number))?;
         File::open(folder)?.sync_all()?;
-        Ok(Self { number, begun, file, length: 0 })
+        Ok(Self { number, begun, ended: begun, file, length: 0 })
     }
 
     /// Reads one. The last one may end in a record that was being written, which is cut off.
     pub(super) fn open(folder: &Path, number: u64, is_last: bool) -> io::Result<Found> {
         let file = File::options().read(true).write(true).open(path(folder, number))?;
         let length = file.metadata()?.len();
-        let segment = Self { number, begun: 0, file, length: 0 };
+        let segment = Self { number, begun: 0, ended: 0, file, length: 0 };
         let mut found = Found { segment, entries: Vec::new(), damaged: 0, cut: 0 };
         let mut offset = 0;
         while offset < length {
@@ -83,7 +85,9 @@ impl Segment {
             }
             offset = end;
         }
-        found.segment.begun = found.entries.first().map_or(0, |entry| entry.meta.received);
+        let received = || found.entries.iter().map(|entry| entry.meta.received);
+        found.segment.begun = received().next().unwrap_or_default();
+        found.segment.ended = received().max().unwrap_or_default();
         found.segment.length = offset;
         if offset < length && is_last {
             found.segment.file.set_len(offset)?;
@@ -97,20 +101,29 @@ impl Segment {
         Ok(found)
     }
 
-    /// Adds a record, which is on disk when this returns. If it fails, it is not there.
-    pub(super) fn append(&mut self, meta: &Meta, profile: &[u8]) -> io::Result<Place> {
+    /// Adds records, which are on disk when this returns. If it fails, none of them is there.
+    pub(super) fn append(&mut self, profiles: &[(&Meta, &[u8])]) -> io::Result<Vec<Place>> {
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the profile is too large");
-        let bytes = record::bytes(meta, profile).ok_or_else(too_long)?;
-        let offset = self.length;
-        let written = self.file.write_all_at(&bytes, offset).and_then(|()| self.file.sync_data());
+        let begin = self.length;
+        let mut bytes = Vec::new();
+        let mut places = Vec::with_capacity(profiles.len());
+        for (meta, profile) in profiles {
+            let offset = begin + bytes.len() as u64;
+            let before = bytes.len();
+            record::put(&mut bytes, meta, profile).ok_or_else(too_long)?;
+            let length = u32::try_from((bytes.len() - before) as u64 - HEAD).unwrap_or(u32::MAX);
+            places.push(Place { segment: self.number, offset, length });
+        }
+        let written = self.file.write_all_at(&bytes, begin).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             // Else a later record would follow what is half there.
-            let _ = self.file.set_len(offset);
+            let _ = self.file.set_len(begin);
             return Err(error);
         }
-        self.length = offset + bytes.len() as u64;
-        let length = u32::try_from(bytes.len() as u64 - HEAD).unwrap_or(u32::MAX);
-        Ok(Place { segment: self.number, offset, length })
+        self.length = begin + bytes.len() as u64;
+        let last = profiles.iter().map(|(meta, _)| meta.received).max().unwrap_or_default();
+        self.ended = self.ended.max(last);
+        Ok(places)
     }
 
     /// Whether its file still lies in the folder: what is added to one that was removed is lost.
@@ -125,12 +138,6 @@ impl Segment {
 
     pub(super) fn bytes(&self) -> u64 {
         self.length
-    }
-
-    /// When its last profile came, in seconds since 1970.
-    pub(super) fn ended(&self, entries: &[Entry]) -> u64 {
-        let own = entries.iter().filter(|entry| entry.place.segment == self.number);
-        own.map(|entry| entry.meta.received).max().unwrap_or(self.begun)
     }
 
     /// Deletes it.

@@ -53,6 +53,10 @@ fn profile(number: u64) -> Vec<u8> {
     vec![number as u8; 1000 + number as usize]
 }
 
+fn put(store: &mut Store, number: u64, now: u64) {
+    store.put(&[(&meta(number), &profile(number))], now).unwrap();
+}
+
 fn check(store: &Store, numbers: impl IntoIterator<Item = u64>) {
     let expected: Vec<u64> = numbers.into_iter().collect();
     let entries = store.entries();
@@ -68,7 +72,7 @@ fn what_was_put_in_is_there_after_a_start() {
     let folder = Folder::new();
     let mut store = folder.open();
     for number in 0..5 {
-        store.put(meta(number), &profile(number), 100 + number).unwrap();
+        put(&mut store, number, 100 + number);
     }
     check(&store, 0..5);
     assert!(Store::open(&folder.0, KEPT).is_err(), "two processes have it");
@@ -76,19 +80,36 @@ fn what_was_put_in_is_there_after_a_start() {
     let mut store = folder.open();
     check(&store, 0..5);
     // An hour later another segment is begun.
-    store.put(meta(5), &profile(5), 100 + 4_000).unwrap();
+    put(&mut store, 5, 100 + 4_000);
     assert!(folder.segment(2).exists());
     drop(store);
     check(&folder.open(), 0..6);
+}
+
+/// What was sent in one piece is there as a whole, or not at all.
+#[test]
+fn several_go_in_together_or_none_does() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    put(&mut store, 0, 100);
+    let (one, two) = (profile(1), profile(2));
+    let too_large = vec![0; record::LENGTH_MAX as usize + 1];
+    let refused = store.put(&[(&meta(1), &one), (&meta(2), &too_large)], 100).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    check(&store, [0]);
+    store.put(&[(&meta(1), &one), (&meta(2), &two)], 100).unwrap();
+    check(&store, 0..3);
+    drop(store);
+    check(&folder.open(), 0..3);
 }
 
 #[test]
 fn a_record_that_is_cut_off_anywhere_is_no_more() {
     let folder = Folder::new();
     let mut store = folder.open();
-    (0..2).for_each(|number| store.put(meta(number), &profile(number), 100).unwrap());
+    (0..2).for_each(|number| put(&mut store, number, 100));
     let whole = store.numbers().bytes;
-    store.put(meta(2), &profile(2), 100).unwrap();
+    put(&mut store, 2, 100);
     let all = fs::read(folder.segment(1)).unwrap();
     drop(store);
     let last = all.len() as u64 - 1;
@@ -99,7 +120,7 @@ fn a_record_that_is_cut_off_anywhere_is_no_more() {
         assert_eq!(store.numbers().cut, length - whole);
         assert_eq!(fs::metadata(folder.segment(1)).unwrap().len(), whole);
         if length == last {
-            store.put(meta(2), &profile(2), 100).unwrap();
+            put(&mut store, 2, 100);
             check(&store, 0..3);
         }
     }
@@ -109,7 +130,7 @@ fn a_record_that_is_cut_off_anywhere_is_no_more() {
 fn damage_costs_the_record_that_has_it() {
     let folder = Folder::new();
     let mut store = folder.open();
-    (0..3).for_each(|number| store.put(meta(number), &profile(number), 100).unwrap());
+    (0..3).for_each(|number| put(&mut store, number, 100));
     let (first, second) = (store.entries()[0].place, store.entries()[1].place);
     let file = fs::File::options().write(true).open(folder.segment(1)).unwrap();
     file.write_all_at(b"x", second.offset + 500).unwrap();
@@ -135,7 +156,7 @@ fn the_old_and_the_too_much_is_deleted() {
     let folder = Folder::new();
     let mut store = folder.open();
     for hour in 0..4 {
-        store.put(meta(hour), &profile(hour), 10_000 * hour + 100).unwrap();
+        put(&mut store, hour, 10_000 * hour + 100);
     }
     assert_eq!(store.entries().len(), 4);
     // Received at 100 to 103 seconds: all sealed segments are old; the last is being written.
@@ -146,8 +167,8 @@ fn the_old_and_the_too_much_is_deleted() {
     drop(store);
     let small = Retention { seconds: u64::MAX, bytes: 3_000 };
     let mut store = Store::open(&folder.0, small).unwrap();
-    store.put(meta(4), &profile(4), 50_000).unwrap();
-    store.put(meta(5), &profile(5), 60_000).unwrap();
+    put(&mut store, 4, 50_000);
+    put(&mut store, 5, 60_000);
     let reader = store.reader(store.entries()[0].place).unwrap();
     assert_eq!(store.expire(60_000).unwrap(), 1);
     check(&store, [4, 5]);
@@ -160,9 +181,9 @@ fn the_old_and_the_too_much_is_deleted() {
 fn nothing_is_taken_once_the_folder_is_gone() {
     let folder = Folder::new();
     let mut store = folder.open();
-    store.put(meta(1), b"one", 100).unwrap();
+    put(&mut store, 1, 100);
     fs::remove_dir_all(&folder.0).unwrap();
-    let refused = store.put(meta(2), b"two", 100).unwrap_err();
+    let refused = store.put(&[(&meta(2), b"two")], 100).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     assert_eq!(store.entries().len(), 1, "the store is as before");
 }
