@@ -110,11 +110,11 @@ fn own(place: Place<'_>, folder: &Path) -> Result<Vec<f64>> {
 }
 
 fn own_of(corprof: &Path, profile: &Path) -> Result<f64> {
-    let output = Command::new(corprof).args(["report", "--json"]).arg(profile).output()?;
+    let output = Command::new(corprof).args(["top", "--json"]).arg(profile).output()?;
     let told: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("corprof report said nothing of {}", profile.display()))?;
+        .with_context(|| format!("corprof top said nothing of {}", profile.display()))?;
     let bytes = told["profiler"]["own_memory_bytes"].as_f64();
-    Ok(bytes.context("no memory of its own in the report")? / f64::from(1 << 20))
+    Ok(bytes.context("no memory of its own in the profile")? / f64::from(1 << 20))
 }
 
 /// The medians of equal parts.

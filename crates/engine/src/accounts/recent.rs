@@ -2,6 +2,7 @@
 //! and again: one that is here needs no names, no place in the aggregate, and no memory.
 
 use std::hash::Hasher as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use model::{EndReason, ThreadClass};
@@ -11,8 +12,10 @@ use signal::frames::Frames;
 
 use super::place::Walked;
 
-/// Stacks that are kept, each at the one place that its frames lead to.
+/// Stacks that are kept.
 const PLACES: usize = 2048;
+/// Places among which a stack has one: those that its frames lead to.
+const WAYS: usize = 4;
 /// Deepest stack that is kept: with all places taken by such it is 2 MiB.
 const FRAMES_MAX: usize = 128;
 
@@ -22,9 +25,12 @@ pub(super) struct Recent {
     places: Vec<Option<Known>>,
     /// Frames of all of them.
     frames: usize,
+    /// Which of a full set is the next to go.
+    turn: usize,
 }
 
 struct Known {
+    hash: u64,
     frames: Arc<Vec<u64>>,
     end: EndReason,
     class: ThreadClass,
@@ -45,11 +51,14 @@ impl Recent {
         if count > FRAMES_MAX {
             return None;
         }
-        let known = self.places.get(place(frames.iter()))?.as_ref()?;
-        let is_same = (known.version, known.end, known.class) == (version, end, class)
-            && known.frames.len() == count
-            && known.frames.iter().copied().eq(frames.iter());
-        is_same.then(|| (Arc::clone(&known.frames), known.id))
+        let hash = hash(frames.iter());
+        let is_same = |known: &&Known| {
+            (known.hash, known.version, known.end, known.class) == (hash, version, end, class)
+                && known.frames.len() == count
+                && known.frames.iter().copied().eq(frames.iter())
+        };
+        let known = self.places.get(set(hash))?.iter().flatten().find(is_same)?;
+        Some((Arc::clone(&known.frames), known.id))
     }
 
     /// Keeps a stack; gives the frames of the one whose place it takes.
@@ -66,10 +75,17 @@ impl Recent {
         if self.places.is_empty() {
             self.places.resize_with(PLACES, || None);
         }
-        let place = self.places.get_mut(place(frames.iter().copied()))?;
-        let known = Known { frames: Arc::clone(frames), end: *end, class: *class, id, version };
-        let before = place.replace(known).map(|known| known.frames);
+        let hash = hash(frames.iter().copied());
+        let set = self.places.get_mut(set(hash))?;
+        let is_free = |place: &Option<Known>| {
+            place.as_ref().is_none_or(|known| known.hash == hash || known.version != version)
+        };
+        self.turn = self.turn.wrapping_add(1);
+        let way = set.iter().position(is_free).unwrap_or(self.turn % WAYS);
+        let frames = Arc::clone(frames);
         self.frames = self.frames.saturating_add(frames.len());
+        let known = Known { hash, frames, end: *end, class: *class, id, version };
+        let before = set.get_mut(way)?.replace(known).map(|known| known.frames);
         self.frames = self.frames.saturating_sub(before.as_ref().map_or(0, |frames| frames.len()));
         before
     }
@@ -81,11 +97,16 @@ impl Recent {
     }
 }
 
-/// Where a stack of these frames belongs.
-fn place(frames: impl Iterator<Item = u64>) -> usize {
+fn hash(frames: impl Iterator<Item = u64>) -> u64 {
     let mut hasher = FxHasher::default();
     frames.for_each(|frame| hasher.write_u64(frame));
-    usize::try_from(hasher.finish()).unwrap_or(0) % PLACES
+    hasher.finish()
+}
+
+/// The places among which a stack has one.
+fn set(hash: u64) -> Range<usize> {
+    let first = usize::try_from(hash).unwrap_or(0) % (PLACES / WAYS) * WAYS;
+    first..first.saturating_add(WAYS)
 }
 
 #[cfg(test)]
@@ -147,7 +168,7 @@ mod tests {
             let addresses: Vec<u64> = (0..100).map(|depth| number * 1000 + depth).collect();
             let _before = recent.keep(&stack(&addresses).1, id, 0);
         }
-        assert!(recent.frames <= 100 * PLACES && recent.frames > 50 * PLACES);
+        assert!(recent.frames <= 100 * PLACES && recent.frames > 90 * PLACES);
         assert!(recent.bytes() < 4 << 20, "{}", recent.bytes());
     }
 }
