@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rig::Rig;
 
 use crate::product::{self, cargo};
-use crate::{closure, setup, ui, workspace};
+use crate::{closure, micro_cost, setup, ui, workspace};
 use counts::Counts;
 
 mod counts;
@@ -23,7 +23,7 @@ struct Taken {
 /// A step: what it is called and what it does.
 type Step = (&'static str, fn(&mut Counts) -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("set up runtimes, compilers and test programs", set_up),
     ("cargo fmt --check", |_| cargo(&["fmt", "--all", "--check"])),
     ("cargo clippy", |_| {
@@ -36,6 +36,7 @@ const STEPS: [Step; 8] = [
     }),
     ("signal-closure of the built agent", |_| closure::run(&[])),
     ("build the tests", |_| cargo(&["test", "--workspace", "--no-run"])),
+    ("what each part costs", |_| micro_cost::check_tests(&workspace::metadata()?.target_directory)),
     ("cargo test", tests),
 ];
 

@@ -361,3 +361,26 @@ fn a_reset_keeps_sets_of_labels() {
     assert_eq!(spans(&profile), ["3.3 GET / a=1 1"]);
     assert_eq!(endpoints(&profile), [("GET /", 1, 1)]);
 }
+
+#[test]
+fn large_tables_that_are_mostly_out_of_use_begin_anew() {
+    let mut aggregate = Aggregate::default();
+    let use_all = |aggregate: &mut Aggregate, count: u64| {
+        for n in 0..count {
+            let key = cpu(stack(aggregate, &[&format!("{n:0>100}")]));
+            assert_eq!(aggregate.add(&key, ns(1)), Added::Kept);
+        }
+        take(aggregate).ids
+    };
+    // Small ones stay, used or not.
+    assert_eq!(use_all(&mut aggregate, 100), Ids::Kept);
+    assert_eq!(use_all(&mut aggregate, 1), Ids::Kept);
+    // Large ones stay while there is use for them.
+    for count in [40_000, 40_000, 20_000] {
+        assert_eq!(use_all(&mut aggregate, count), Ids::Kept, "{count}");
+    }
+    let before = aggregate.bytes();
+    assert_eq!(use_all(&mut aggregate, 1_000), Ids::Reset);
+    assert!(aggregate.bytes() < before / 10, "{} of {before}", aggregate.bytes());
+    assert_eq!(use_all(&mut aggregate, 1_000), Ids::Kept);
+}

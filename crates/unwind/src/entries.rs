@@ -24,7 +24,7 @@ pub enum Entry {
 }
 
 /// The entries that are left, mostly by rising addresses of their functions: linkers put the parts
-/// of one object file at several places, and there are some ten times as many rows to sort as
+/// of one object file at several places, and there are several times as many rows to sort as
 /// entries.
 pub struct Entries<'a> {
     section: Section<'a>,

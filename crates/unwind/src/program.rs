@@ -1,7 +1,7 @@
 //! Plain programs of unwind entries (DWARF 5, 6.4.2), run for the two registers that a walk wants.
 //!
 //! Compilers write hardly any others. What is not plain, such as an expression for one of the two,
-//! is left to gimli, which keeps a row of all registers and takes some ten times as long.
+//! is left to gimli, which keeps a row of all registers and takes several times as long.
 
 use gimli::{CallFrameInstruction, Register, X86_64};
 use signal::rule::{Cfa, Rule, SavedBp};
