@@ -38,7 +38,8 @@ export interface Keys {
 /** `/` searches, Escape ends the search, leads back, shows all. */
 export function onKeys(search: HTMLInputElement, keys: Keys): void {
   document.addEventListener('keydown', (event) => {
-    if (event.key === '/' && !(event.target instanceof HTMLInputElement)) {
+    const field = event.target instanceof HTMLInputElement ? event.target.type : 'checkbox';
+    if (event.key === '/' && field === 'checkbox') {
       event.preventDefault();
       search.focus();
       search.select();

@@ -125,12 +125,14 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/push.v1.PusherService/Push", b"\xff\xff", 400, "no push request"),
         ("/push.v1.PusherService/Push", b"", 400, "no profile in it"),
         ("/ingest?name=a", b"nonsense", 400, "no profile"),
-        ("/v1development/profiles", b"\xff", 400, "no OTLP request"),
+        (OTLP, b"\xff", 400, "no OTLP request"),
         ("/v1/other", &bytes, 404, "nothing here"),
     ] {
         let answer = server.post(path, body);
         let Answer { status: found, .. } = answer;
         assert!(found == status && answer.text().contains(says), "{path}: {}", answer.text());
+        // Nobody is told of a format that is not taken there.
+        assert!(path != OTLP || !answer.text().contains("pprof"), "{}", answer.text());
     }
     // Of several profiles one that makes no sense: none is taken.
     let labels = [("service_name".to_owned(), "shop".to_owned())];
@@ -140,6 +142,21 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert!(huge.is_none_or(|answer| answer.status == 400 || answer.status == 413));
     assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 1);
     assert_eq!(store_bytes(&dir), before);
+}
+
+/// What waited at its sender for hours is on disk, and not among the latest.
+#[test]
+fn what_comes_late_is_of_its_own_time() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let (mut old, _) = recent(1, 20);
+    old.period.start_unix_ns -= 5 * 3_600 * 1_000_000_000;
+    let bytes = profile::pprof::write(&old, Vec::new()).unwrap();
+    assert_eq!(server.post("/v1/push?service=shop", &bytes).status, 200);
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 0);
+    let begin_us = old.period.start_unix_ns / 1_000;
+    let span = format!("span={begin_us}-{}", begin_us + 1_000_000);
+    assert_eq!(whole(&server, &span), old.total().cpu_ns);
 }
 
 /// All bytes of the segments.
@@ -153,7 +170,8 @@ fn store_bytes(dir: &Dir) -> u64 {
 fn where_others_reach_it_it_takes_a_token() {
     let dir = Dir::new();
     let open = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
-    open.check(1, &["takes a token", "CORPROF_SERVE_TOKEN"]);
+    // The reason, and then what to do.
+    open.check(1, &["so it takes a token; put one in CORPROF_SERVE_TOKEN"]);
     dir.write("short", b"abc\n");
     dir.run(&["serve", "--token-file", "short"]).check(1, &["could be guessed"]);
     dir.write("token", b"0123456789abcdef\n");
