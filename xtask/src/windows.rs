@@ -115,7 +115,7 @@ fn build(wine: &Wine) -> Result<()> {
 /// Runs the unit tests of what asks Windows, and of what decodes its answers.
 fn unit_tests(wine: &Wine) -> Result<()> {
     let mut build = cargo(wine, "test", &["sys", "unwind"]);
-    build.args(["--lib", "--no-run", "--message-format=json"]);
+    build.args(["--lib", "--no-run", "--message-format=json-render-diagnostics"]);
     let built = build.stderr(Stdio::inherit()).output().context("cannot run Debian's cargo")?;
     ensure!(built.status.success(), "the unit tests for Windows do not build ({})", built.status);
     let lines = String::from_utf8_lossy(&built.stdout);

@@ -68,10 +68,18 @@ impl Socket {
     /// # Errors
     /// If there is none, or it may not be used; with the reason.
     pub fn of(pid: u32) -> Result<Self, Unreachable> {
-        if !listening().contains(&pid) {
-            return Err(Unreachable::NoSocket(vec![PathBuf::from(PIPES)]));
+        /// Where pipes can't be listed, asking takes the runtime's pipe from it for a moment: then
+        /// the next one finds none.
+        const TRIES: u32 = 20;
+        const PAUSE: Duration = Duration::from_millis(20);
+        let pipe = Pipe::of_runtime(pid);
+        for _ in 0..TRIES {
+            if pipe.is_there() {
+                return Ok(Self { pipe, timeout: REQUEST_TIMEOUT });
+            }
+            std::thread::sleep(PAUSE);
         }
-        Ok(Self { pipe: Pipe::of_runtime(pid), timeout: REQUEST_TIMEOUT })
+        Err(Unreachable::NoSocket(vec![PathBuf::from(PIPES)]))
     }
 
     /// The same pipe with another time for each request.

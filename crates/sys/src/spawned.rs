@@ -110,7 +110,8 @@ mod tests {
         assert!(spawned_ids().is_some_and(|ids| ids.contains(&id)));
         assert!(!spawned_ids().is_some_and(|ids| ids.contains(&own_id())), "this one is not ours");
         let before_ns = spawned_cpu_ns();
-        assert!(before_ns > 0);
+        // A clock of ticks may not have counted any yet.
+        assert!(before_ns > 0 || !crate::clock::is_exact());
         drop(end);
         while spawned_ids().is_none_or(|ids| ids.contains(&id)) {
             std::thread::yield_now();

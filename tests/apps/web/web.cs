@@ -15,13 +15,14 @@ namespace Corprof.TestApps;
 
 /// <summary>
 /// A small web service: --port N (0 for any free one), and --load SECONDS to put itself under load
-/// from a child process with --clients N, and then to end.
+/// from a child process with --clients N, and then to end. --cpu THOUSANDS is the work of a request
+/// that computes.
 /// </summary>
 static class Web
 {
     // The orders of a hundred customers, some work, and an exception now and then.
-    static readonly string[] Paths = Enumerable.Range(0, 100)
-        .Select(i => i % 50 == 49 ? "/throw" : i % 5 == 4 ? "/cpu/100" : "/order/" + i)
+    static string[] Paths(int thousands) => Enumerable.Range(0, 100)
+        .Select(i => i % 50 == 49 ? "/throw" : i % 5 == 4 ? "/cpu/" + thousands : "/order/" + i)
         .ToArray();
 
     static long requests;
@@ -30,7 +31,7 @@ static class Web
     {
         var arguments = new Arguments(words);
         if (arguments.Has("client-of"))
-            return await Load.Run(arguments, Paths);
+            return await Load.Run(arguments, Paths(arguments.Int("cpu", 100)));
 
         await using var app = Build(arguments.Int("port", 0));
         await app.StartAsync();

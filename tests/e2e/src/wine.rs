@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rig::{Dotnet, Net8, Outcome, Rig, RuntimeVersion, Wine};
+use rig::{Dotnet, Outcome, Rig, RuntimeVersion, Wine};
 use serde_json::Value;
 
 use crate::session::Session;
@@ -154,20 +154,6 @@ impl WindowsTools {
             state: process["state"].as_str().unwrap_or_default().to_owned(),
         };
         Ok(processes.iter().map(listed).collect())
-    }
-
-    /// What passes on a named pipe to a port of this machine, until it is ended.
-    ///
-    /// # Errors
-    /// If it does not compile.
-    pub fn relay(&self, pipe: &str, port: u16) -> Result<Command> {
-        let rig = Rig::ensure()?;
-        let Dotnet { program, arguments, variables } =
-            rig.app("relay")?.on_windows(&self.wine, Net8)?;
-        let mut command = self.wine.command(&program)?;
-        command.args(arguments).envs(variables);
-        command.args(["--pipe", pipe, "--port", &port.to_string()]);
-        Ok(command)
     }
 }
 

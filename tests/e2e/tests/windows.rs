@@ -15,6 +15,8 @@ use rig::{Net8, Net10};
 const STEP_NS: u64 = 10_000_000;
 /// Of a thread's time: how much may be off where only steps are known.
 const FRACTION: f64 = 0.02;
+/// Clients of the web service, whose requests compute for longer than such a step.
+const WEB_LOAD: [&str; 6] = ["--load", "8", "--clients", "4", "--cpu", "20000"];
 /// Walks that must reach their thread's first frame.
 const ROOTS: f64 = 0.99;
 
@@ -99,10 +101,11 @@ fn waits_are_charged_to_where_they_were() -> Result<()> {
 fn a_web_service_under_load() -> Result<()> {
     Form::asked()?.on(&[Net10], |version| {
         let Some(session) = Session::on_windows("web", "web", version)? else { return Ok(()) };
-        let run = session.args(["--load", "8", "--clients", "4"]).run()?;
+        let run = session.args(WEB_LOAD).run()?;
         let mut checks = of_windows(&run);
         let compute = run.view.of(|row| row.has("Corprof.TestApps.Web.Compute("));
-        checks.that(compute.cpu_ns > 0, "no time in Web.Compute");
+        let all = run.view.total().cpu_ns;
+        checks.between("CPU time in Web.Compute", compute.cpu_ns, all / 4, all);
         let errors = run.number("load_errors")?;
         checks.that(run.number("load_answers")? > errors, format!("{errors} errors"));
         of_process(&run, &mut checks)?;
@@ -115,7 +118,7 @@ fn a_web_service_under_load() -> Result<()> {
 fn samples_know_their_requests() -> Result<()> {
     const ENDPOINT: &str = "GET /cpu/{thousands:int}";
     let Some(session) = Session::by_windows_run("spans", "web", Net10, &[])? else { return Ok(()) };
-    let run = session.args(["--load", "8", "--clients", "4"]).run()?;
+    let run = session.args(WEB_LOAD).run()?;
     let mut checks = of_windows(&run);
     let is_work = |row: &Row| row.has("Corprof.TestApps.Web.Compute(");
     let all = run.view.of(is_work).cpu_ns;
@@ -123,7 +126,9 @@ fn samples_know_their_requests() -> Result<()> {
         let has_ids = row.span.is_some_and(|ids| ids.local_root_span_id != 0);
         is_work(row) && row.endpoint == ENDPOINT && has_ids
     });
-    checks.between("CPU time of known requests", known.cpu_ns, all - all / 100, all);
+    // Which request it is is read when the thread has been let go, and may have ended it since:
+    // docs/design/0013-windows.md.
+    checks.between("CPU time of known requests", known.cpu_ns, all / 5 * 4, all);
     checks.that(all > 0, "no time in Web.Compute");
     let endpoints = run.profiles.iter().flat_map(|(_, profile)| &profile.endpoints);
     let told: u64 = endpoints.map(|endpoint| endpoint.requests).sum();
@@ -151,6 +156,10 @@ fn exceptions_and_collections_do_no_harm() -> Result<()> {
             let found = run.view.of(|row| row.has(method));
             checks.that(found.cpu_ns > 0, format!("no time in {method}"));
         }
+        // On .NET 8 most of it is the background collector's, see docs/windows.md.
+        let all = run.view.total().cpu_ns;
+        let unsampled = run.view.of(|row| row.has("[unsampled]")).cpu_ns;
+        checks.between("CPU time without samples", unsampled, 0, all / 4);
         let begin = run.number("process_cpu_begin_ns")?;
         let expected = run.number("process_cpu_end_ns")?.saturating_sub(begin);
         let slack = (expected as f64 * 0.05) as u64 + 10 * STEP_NS;

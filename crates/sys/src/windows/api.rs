@@ -242,6 +242,7 @@ unsafe extern "system" {
     pub fn GetStdHandle(which: u32) -> Handle;
     pub fn GetSystemTimePreciseAsFileTime(time: *mut FileTime);
     pub fn GetThreadContext(thread: Handle, context: *mut Context) -> i32;
+    pub fn GetThreadId(thread: Handle) -> u32;
     pub fn GetThreadTimes(
         thread: Handle,
         created: *mut FileTime,

@@ -97,16 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_the_same_name_is_another() {
+    fn files_are_known_by_their_numbers() {
         let folder = std::env::temp_dir().join(format!("corprof-files-{}", std::process::id()));
         create_own_folder(&folder).expect("a folder");
         let (path, other) = (folder.join("a"), folder.join("b"));
-        let file = create_own(&path).expect("a file");
-        assert!(is_at(&file, &path));
-        std::fs::rename(&path, &other).expect("renamed");
-        assert!(is_at(&file, &other) && !is_at(&file, &path));
-        let second = create_own(&path).expect("a second one");
-        assert!(is_at(&second, &path) && !is_at(&file, &path));
+        let (file, second) =
+            (create_own(&path).expect("a file"), create_own(&other).expect("a second one"));
+        assert!(is_at(&file, &path) && is_at(&second, &other));
+        assert!(!is_at(&file, &other) && !is_at(&second, &path));
+        assert!(!is_at(&file, &folder.join("c")), "there is none");
         assert_eq!(identity(&folder).expect("known"), identity(&folder).expect("known"));
         assert_ne!(identity(&folder).expect("known"), identity(&path).expect("known"));
         drop((file, second));

@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn the_program_is_the_first_and_holds_this_code() {
-        let bases = bases(1000);
-        assert!(bases.len() > 2, "{bases:?}");
-        let own = hold(*bases.first().expect("a module")).expect("held");
+        let listed = bases(1000);
+        assert!(listed.len() > 2, "{listed:?}");
+        let own = hold(*listed.first().expect("a module")).expect("held");
         assert_eq!(own.bytes(0, 2), b"MZ");
         assert_eq!(Some(own.path.as_path()), std::env::current_exe().ok().as_deref());
         let here = super::super::code::describe(bases as fn(usize) -> Vec<u64> as usize as u64);
