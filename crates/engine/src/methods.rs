@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::limits::IL_MAPS_BYTES_MAX;
+use model::limits::{CODE_RUNS_MAX, IL_MAPS_BYTES_MAX};
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
@@ -83,9 +83,10 @@ impl<N: Clone> Methods<N> {
         (address < known.end).then_some((*start, known))
     }
 
-    /// Learns a method's code. Returns whether there was other code before.
+    /// Learns a method's code. Returns whether what was known of addresses holds no longer: there
+    /// was other code, or so much that all of it was forgotten.
     pub fn learn(&mut self, code: &Code, note: &N) -> bool {
-        let mut replaced = false;
+        let mut replaced = self.make_room();
         let tier0_m = || code.siblings.iter().find_map(|start| framed_m(*start));
         for (start, end) in &code.ranges {
             let steps = described_steps(*start, *end);
@@ -106,8 +107,10 @@ impl<N: Clone> Methods<N> {
         replaced
     }
 
-    /// Learns that there is no method at an address: a stub, which pushes nothing.
-    pub fn learn_stub(&mut self, address: u64, note: &N) {
+    /// Learns that there is no method at an address: a stub, which pushes nothing. Returns the
+    /// same.
+    pub fn learn_stub(&mut self, address: u64, note: &N) -> bool {
+        let forgot = self.make_room();
         let mut start = address & !(STUB_BYTES - 1);
         let mut end = start.saturating_add(STUB_BYTES);
         if let Some((_, before)) = self.runs.range(..=address).next_back() {
@@ -119,6 +122,16 @@ impl<N: Clone> Methods<N> {
         let steps = vec![(0, Rule::ENTRY)];
         let (il, note) = (IlMap::default(), note.clone());
         self.insert(start, Known { end, module: None, funclets: end, steps, il, note });
+        forgot
+    }
+
+    /// Begins anew if there is too much. Returns whether it was.
+    fn make_room(&mut self) -> bool {
+        let is_full = self.runs.len() >= CODE_RUNS_MAX;
+        if is_full {
+            *self = Self { changed: true, ..Self::default() };
+        }
+        is_full
     }
 
     fn insert(&mut self, start: u64, mut run: Known<N>) -> bool {

@@ -419,12 +419,13 @@ impl Symbolizer {
             None => stub,
         };
         let note = Arc::new(name);
-        match code {
-            // Other code was there before: its addresses mean something else now.
-            Some(code) if self.methods.learn(&code, &note) => self.forget_names(),
-            Some(_) => {}
-            None if self.executable.holds(address) => self.methods.learn_stub(address, &note),
-            None => {}
+        let is_outdated = match code {
+            Some(code) => self.methods.learn(&code, &note),
+            None => self.executable.holds(address) && self.methods.learn_stub(address, &note),
+        };
+        // Other code was there before: its addresses mean something else now.
+        if is_outdated {
+            self.forget_names();
         }
     }
 }

@@ -75,6 +75,9 @@ pub const EXPORT_QUEUE_MAX: usize = 16;
 pub const EXPORT_QUEUE_BYTES_MAX: u64 = 32 << 20;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;
+/// Runs of managed code that are known at a time, some 300 bytes each. A program that compiles code
+/// without an end has them learned anew from then on.
+pub const CODE_RUNS_MAX: usize = 100_000;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.
 pub const STACKS_MAX: usize = 200_000;
 /// Distinct functions whose names are kept.

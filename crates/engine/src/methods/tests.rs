@@ -172,3 +172,17 @@ fn code_is_read_where_it_lies() {
     assert_eq!(gone.runs.len(), 2);
     assert!(gone.bytes() >= 512);
 }
+
+/// A program that compiles without an end takes no memory without an end.
+#[test]
+fn too_much_code_is_learned_anew() {
+    let mut methods = Methods::default();
+    for number in 0..CODE_RUNS_MAX as u64 {
+        assert!(!methods.learn_stub(number * STUB_BYTES, &1), "{number}");
+    }
+    let full = methods.bytes();
+    assert_eq!(methods.runs.len(), CODE_RUNS_MAX);
+    assert!(methods.learn_stub(u64::MAX / 2, &2), "what was known is to be forgotten");
+    assert_eq!(methods.runs.len(), 1);
+    assert!(methods.bytes() < full / 1000 && methods.table_if_changed(false).is_some());
+}
