@@ -26,8 +26,8 @@ async function timed(action) {
     return page.tree.childrenOf(children[0])[0] ?? children[0];
   };
   const actions = {
-    zoom: () => page.graph.zoomTo(large()),
-    reset: () => page.graph.zoomTo(0),
+    zoom: () => page.graphs.zoomTo(large()),
+    reset: () => page.graphs.zoomTo(0),
     search: () => search('order'),
     'end of search': () => search(''),
     unfold: () => document.getElementById('fold').click(),

@@ -1,8 +1,7 @@
 //! Who may ask the viewer: whoever opened the link once, from a page of this server itself. The
 //! link has a token that is good for one use.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,7 +71,7 @@ pub fn equal(one: &str, other: &str) -> bool {
 /// If the system gives no random numbers.
 pub fn random() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    getrandom::getrandom(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -115,6 +115,7 @@ const PRODUCT: [Allowed; 15] = [
         outside: &[
             ("crc32fast", "checksums on disk; flate2 has it already"),
             ("flate2", "gzip of what is sent"),
+            ("getrandom", "the viewer's tokens, on each system"),
             ("httparse", "requests that come in; hyper's parser"),
         ],
         ..NOTHING
