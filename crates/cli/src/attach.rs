@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,6 +22,7 @@ use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
+use crate::staging::Staging;
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
@@ -99,6 +100,7 @@ fn attached(
         warn(line.trim_start_matches("corprof: "));
     }
     place.clear();
+    let has_left = left.is_ok();
     if let Err(error) = left {
         warn(format!("{error:#}"));
     }
@@ -107,6 +109,7 @@ fn attached(
         let what = match ended {
             End::Gone => "the process ended before the agent could write a profile",
             End::Left => "the agent has left at once; see its log above",
+            End::Time | End::Stopped if !has_left => "the agent wrote no profile yet",
             End::Time | End::Stopped => "the agent wrote no profile; see its log above",
         };
         return Err(Failure::new(FAILED, what));
@@ -206,8 +209,8 @@ struct Place {
     ours: PathBuf,
     /// The agent, as the process sees it.
     agent: PathBuf,
-    /// Whether it is a folder made for this alone, from which files are fetched.
-    is_staging: bool,
+    /// A folder made for this alone, from which files are fetched.
+    staging: Option<Staging>,
 }
 
 impl Place {
@@ -222,31 +225,19 @@ impl Place {
         let is_ours = user.is_none() || user == user_of(&own);
         if sees_ours && is_ours {
             let (theirs, ours) = (folder.to_owned(), folder.to_owned());
-            return Ok(Self { theirs, ours, agent: agent.to_owned(), is_staging: false });
+            return Ok(Self { theirs, ours, agent: agent.to_owned(), staging: None });
         }
         let name = format!("corprof-attach-{}", std::process::id());
         let environment = process.environment().unwrap_or_default();
-        let theirs = process.temporary_folder(&environment).join(name);
-        let ours = process.outside(&theirs);
-        let mut place = Self { theirs, ours, agent: agent.to_owned(), is_staging: true };
-        place.stage(user, !sees_ours).inspect_err(|_| place.clear())?;
-        if !sees_ours {
-            place.agent = place.theirs.join(agent::LIBRARY);
-        }
-        Ok(place)
-    }
-
-    fn stage(&self, user: Option<u32>, with_agent: bool) -> anyhow::Result<()> {
-        let shown = self.ours.display();
+        let temporary = process.temporary_folder(&environment);
+        let theirs = temporary.join(&name);
+        let shown = theirs.display();
         let why = || format!("can't make a folder for the process at {shown}; run corprof as root");
-        fs::create_dir(&self.ours).with_context(why)?;
-        fs::set_permissions(&self.ours, fs::Permissions::from_mode(0o700)).with_context(why)?;
-        if with_agent {
-            let there = self.ours.join(agent::LIBRARY);
-            fs::copy(&self.agent, &there).with_context(why)?;
-            fs::set_permissions(&there, fs::Permissions::from_mode(0o644)).with_context(why)?;
-        }
-        chown(&self.ours, user, None).with_context(why)
+        let staging = Staging::make(process, &temporary, name).with_context(why)?;
+        let copied = stage(&staging, (!sees_ours).then_some(agent), user);
+        copied.inspect_err(|_| staging.clear()).with_context(why)?;
+        let agent = if sees_ours { agent.to_owned() } else { theirs.join(agent::LIBRARY) };
+        Ok(Self { theirs, ours: staging.path(), agent, staging: Some(staging) })
     }
 
     /// What the agent had to say.
@@ -261,32 +252,47 @@ impl Place {
 
     /// Brings the profiles to the output folder.
     fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
-        if !self.is_staging {
+        if self.staging.is_none() {
             return Ok(());
         }
+        // The process's user may write there what he likes, also without an end.
+        let mut room = files::FILE_BYTES;
         let list =
             || format!("can't read {}; is the process's container gone?", self.ours.display());
         for file in files::profiles_in(&self.ours).with_context(list)? {
             let Some(name) = file.file_name() else { continue };
             let there = folder.join(name);
             let why = || format!("can't copy {} to {}", file.display(), there.display());
-            let mut from = files::open_plain(&file).with_context(why)?;
-            let mut to = fs::File::create(&there).with_context(why)?;
-            std::io::copy(&mut from, &mut to).with_context(why)?;
+            let from = files::open_plain(&file).with_context(why)?;
+            let mut to = fs::File::options();
+            let to = to.write(true).create(true).truncate(true).mode(0o600).open(&there);
+            let copied = std::io::copy(&mut from.take(room), &mut to.with_context(why)?);
+            room = room.saturating_sub(copied.with_context(why)?);
+            if room == 0 {
+                bail!("the process has more than a GiB of profiles; the rest of them is not taken");
+            }
         }
         Ok(())
     }
 
     /// Takes away what nobody needs any more.
     fn clear(&self) {
-        let gone = if self.is_staging {
-            fs::remove_dir_all(&self.ours)
-        } else {
-            fs::remove_file(self.ours.join(LOG))
-        };
-        // The container may be gone, and the log is there only if something was said.
-        let _nothing_left = gone;
+        if let Some(staging) = &self.staging {
+            return staging.clear();
+        }
+        // It is there only if something was said.
+        let _nothing_left = fs::remove_file(self.ours.join(LOG));
     }
+}
+
+/// Puts the agent, if the process needs it, into a folder that is then the user's.
+fn stage(staging: &Staging, agent: Option<&Path>, user: Option<u32>) -> std::io::Result<()> {
+    if let Some(agent) = agent {
+        let there = staging.path().join(agent::LIBRARY);
+        fs::copy(agent, &there)?;
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o644))?;
+    }
+    staging.give(user)
 }
 
 /// Whether a process's root folder is ours: a chroot has no namespace of its own.

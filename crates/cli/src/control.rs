@@ -1,7 +1,7 @@
 //! Speaking to an agent at work: its control socket, and `corprof ctl`.
 
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use config::control::{Command, Request, answer_from_text, socket_name};
-use diagnostics::Process;
+use diagnostics::{Process, Unreachable};
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two tries to connect where others wait.
 const CONNECT_RETRY: Duration = Duration::from_millis(20);
 /// Bytes of an answer; it has some lines.
-const ANSWER_BYTES_MAX: u64 = 64 << 10;
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Names and values.
 type Pairs = Vec<(String, String)>;
@@ -99,6 +99,9 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
 /// The agent's own, or why it didn't answer.
 pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
     let shown = socket.display();
+    if process.started().is_ok_and(|(_, state)| state == 'T') {
+        bail!("{}", Unreachable::Stopped(process.pid()));
+    }
     let mut stream = connected(socket, Instant::now() + PATIENCE)?;
     let user = process.status().ok().and_then(|status| status.user());
     let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?.uid();
@@ -108,16 +111,31 @@ pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Resul
              start the process with TMPDIR set to a folder that only its user may write to"
         );
     }
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(request.to_text().as_bytes())?;
-    stream.shutdown(Shutdown::Write)?;
-    let mut text = String::new();
-    stream
-        .take(ANSWER_BYTES_MAX)
-        .read_to_string(&mut text)
-        .with_context(|| format!("the agent at {shown} doesn't answer"))?;
+    // As text: that this pipe is broken is no end of our own output.
+    let text = exchange(&mut stream, &request.to_text(), Instant::now() + PATIENCE)
+        .map_err(|error| anyhow::anyhow!("the agent at {shown} doesn't answer: {error}"))?;
     answer_from_text(&text).map_err(|why| anyhow::anyhow!("the agent says: {why}"))
+}
+
+/// Says something, and takes the whole answer, by that time.
+fn exchange(stream: &mut UnixStream, text: &str, deadline: Instant) -> io::Result<String> {
+    let late = || io::Error::new(ErrorKind::TimedOut, "not in time");
+    let left = || Some(deadline.saturating_duration_since(Instant::now())).filter(|t| !t.is_zero());
+    stream.set_write_timeout(Some(left().ok_or_else(late)?))?;
+    stream.write_all(text.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+    while answer.len() < ANSWER_BYTES_MAX {
+        stream.set_read_timeout(Some(left().ok_or_else(late)?))?;
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => answer.extend(piece.iter().take(count)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(late()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// Whether what a user says is what the agent of that user's process says.
@@ -167,6 +185,25 @@ mod tests {
         let error = connected(&path, now).unwrap_err();
         assert!(error.to_string().contains("nobody listens"), "{error:#}");
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn who_answers_slowly_or_not_at_all_is_told_of_in_time() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let dripping = std::thread::spawn(move || {
+            while theirs.write_all(b"o").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let deadline = Instant::now() + Duration::from_millis(100);
+        let error = exchange(&mut ours, "status\n", deadline).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(ours);
+        dripping.join().unwrap();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let error = exchange(&mut ours, "status\n", Instant::now() + PATIENCE).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]

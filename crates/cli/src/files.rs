@@ -19,7 +19,7 @@ use profile::read::{Decoded, decode};
 /// How a profile's file name ends.
 const SUFFIX: &str = ".pb.gz";
 /// Bytes of a file at most; nothing that is a profile comes near.
-const FILE_BYTES: u64 = 1 << 30;
+pub const FILE_BYTES: u64 = 1 << 30;
 
 /// The profiles in a folder, by name.
 pub fn profiles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {

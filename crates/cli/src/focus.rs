@@ -125,8 +125,12 @@ impl<'a> Focus<'a> {
             return false;
         }
         // Without a method it is a thread of the runtime's own: finalizer, JIT, signals. Of a stack
-        // that was not walked to its end nobody knows.
-        let is_native = |role: &Role| matches!(role, Role::Native | Role::Module | Role::Root);
+        // that was not walked to its end nobody knows, but what the thread is there for.
+        let has_root = roles.clone().any(|role| *role == Role::Root);
+        let is_native = |role: &Role| {
+            matches!(role, Role::Native | Role::Module | Role::Root)
+                || has_root && *role == Role::End
+        };
         roles.clone().all(is_native) || roles.any(|role| *role == Role::WaitsForWork)
     }
 }

@@ -46,6 +46,8 @@ mod sending;
 mod serve;
 mod spans;
 mod stacks;
+#[cfg(unix)]
+mod staging;
 mod table;
 #[cfg(unix)]
 mod target;
@@ -57,6 +59,7 @@ mod view;
 #[cfg(windows)]
 mod windows;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::Command;
@@ -65,7 +68,10 @@ use failure::Failure;
 use windows::{attach, child, control, doctor, ps};
 
 fn main() -> ExitCode {
-    let result = match args::parse().command {
+    let command = args::parse().command;
+    #[cfg(unix)]
+    survive_file_limit(&command);
+    let result = match command {
         Command::Run(args) => run::run(&args),
         Command::Attach(args) => attach::attach(&args),
         Command::Ctl(args) => control::ctl(&args),
@@ -89,6 +95,18 @@ fn main() -> ExitCode {
             say_error(&failure);
             ExitCode::from(failure.code)
         }
+    }
+}
+
+/// Has a write over the limit of a file's size (`ulimit -f`) fail, with a reason, instead of ending
+/// us. A program that is run would inherit it.
+#[cfg(unix)]
+fn survive_file_limit(command: &Command) {
+    if !matches!(command, Command::Run(_)) {
+        let mut signals = nix::sys::signal::SigSet::empty();
+        signals.add(nix::sys::signal::Signal::SIGXFSZ);
+        // It can only fail for a mask that makes no sense.
+        let _blocked = signals.thread_block();
     }
 }
 
@@ -117,5 +135,6 @@ fn note(text: impl std::fmt::Display) {
 fn say(style: anstyle::Style, head: &str, text: &str) {
     let whole = table::hanging(&format!("{head} "), text, table::width(&std::io::stderr()));
     let text = whole.strip_prefix(head).unwrap_or(&whole);
-    anstream::eprintln!("{style}{head}{style:#}{text}");
+    // Where nothing can be written, as to a full disk, nobody can be told of that either.
+    let _unheard = writeln!(anstream::stderr(), "{style}{head}{style:#}{text}");
 }

@@ -68,7 +68,7 @@ pub(crate) const EXPORT: Opt = Opt {
            profiles alone (`CORPROF_DATADOG_URL`, `PYROSCOPE_SERVER_ADDRESS`, \
            `CORPROF_OTLP_ENDPOINT`, `CORPROF_SERVER_URL` …) adds its target; the \
            addresses of tracing (`DD_*`, `OTEL_EXPORTER_OTLP_ENDPOINT`) never do, and are used \
-           once the target is named here. [export.md](export.md) has an example for each.",
+           once the target is named here. `docs/export.md` has an example for each.",
 };
 
 pub(crate) const ENVIRONMENT: Opt = flagged(

@@ -12,6 +12,10 @@ use rig::{Net8, Net9, Net10, RuntimeVersion};
 
 /// How far the cost of a request may be off what the service measured.
 const FRACTION: f64 = 0.10;
+/// By how much more time requests may have on threads where others compete for the processors: of
+/// a delay that nobody saw begin, some is charged to what the thread did before. Charged to waits
+/// as a whole, such delays made it six times as much.
+const LATE_FRACTION: f64 = 0.50;
 /// CPU time from one sample of a thread to the next.
 const INTERVAL_NS: u64 = 4_000_000;
 /// How many standard deviations chance may take.
@@ -30,7 +34,7 @@ struct Endpoint {
 
 #[test]
 fn endpoints_cost_what_they_cost() -> Result<()> {
-    on_one(Net9, |version| under_load(version, "activities", &[]))
+    on_one(Net9, |version| under_load(version, "activities", &[], FRACTION))
 }
 
 /// Requests are known even where nobody traces them; and what delays a thread between two requests
@@ -39,10 +43,11 @@ fn endpoints_cost_what_they_cost() -> Result<()> {
 fn so_they_do_without_activities_on_a_busy_machine() -> Result<()> {
     let processors = std::thread::available_parallelism()?.get();
     let _competitors = Competitors::start(2 * processors)?;
-    under_load(Net9, "no-activities", &["--no-activities"])
+    under_load(Net9, "no-activities", &["--no-activities"], LATE_FRACTION)
 }
 
-fn under_load(version: RuntimeVersion, how: &str, arguments: &[&str]) -> Result<()> {
+/// `late` is by how much more time requests may have on threads than they had.
+fn under_load(version: RuntimeVersion, how: &str, arguments: &[&str], late: f64) -> Result<()> {
     let Some(session) = Session::new(&format!("requests-{how}"), "requests", version)? else {
         return Ok(());
     };
@@ -60,7 +65,7 @@ fn under_load(version: RuntimeVersion, how: &str, arguments: &[&str]) -> Result<
     let mut checks = run.checks();
     let found = endpoints(&run);
     for truth in truths(&run)? {
-        costs(&run, &mut checks, &found, &truth)?;
+        costs(&run, &mut checks, &found, &truth, late)?;
     }
     checks.that(found.contains_key("GET"), "requests without a route are under their method");
     let log = fs::read_to_string(&log).with_context(|| format!("{}", log.display()))?;
@@ -74,6 +79,7 @@ fn costs(
     checks: &mut Checks<'_>,
     found: &BTreeMap<String, Endpoint>,
     truth: &Truth,
+    late: f64,
 ) -> Result<()> {
     let route = truth.name();
     if route.is_empty() {
@@ -111,7 +117,7 @@ fn costs(
         format!("{name}: on threads"),
         on_threads,
         part(worked_ns, 1.0 - fraction),
-        part(worked_ns, 1.0 + fraction) + server_ns,
+        part(worked_ns, 1.0 + fraction.max(late)) + server_ns,
     );
     Ok(())
 }

@@ -31,8 +31,8 @@ pub struct UploadArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Where to: datadog, pyroscope or otlp, with its address unless a variable has it [default:
-    /// as the variables say]
+    /// Where to: datadog, pyroscope, otlp or corprof, with its address unless a variable has it
+    /// [default: as the variables say]
     #[arg(long, value_name = "TARGET[=URL]")]
     pub to: Vec<String>,
 }
@@ -62,8 +62,8 @@ pub struct FlushArgs {
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 
-    /// Where to: datadog, pyroscope or otlp, with its address unless a variable has it [default:
-    /// as the variables say]
+    /// Where to: datadog, pyroscope, otlp or corprof, with its address unless a variable has it
+    /// [default: as the variables say]
     #[arg(long, value_name = "TARGET[=URL]")]
     pub to: Vec<String>,
 }

@@ -30,7 +30,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "corprof-data")]
     pub data: PathBuf,
 
-    /// Where it listens
+    /// Where it listens, by numbers: 127.0.0.1:4041, [::1]:4041, 0.0.0.0:4041
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4041")]
     pub listen: SocketAddr,
 

@@ -27,7 +27,7 @@ pub fn checks() -> anyhow::Result<Vec<Check>> {
     if checks.is_empty() {
         bail!(
             "no target is named that profiles are sent to: set CORPROF_EXPORT to some of datadog, \
-             pyroscope and otlp, or an address such as PYROSCOPE_SERVER_ADDRESS"
+             pyroscope, otlp and corprof, or an address such as PYROSCOPE_SERVER_ADDRESS"
         );
     }
     Ok(checks)
