@@ -82,6 +82,24 @@ fn rows_can_be_functions_threads_states_and_modules() {
     assert!(ran.out.contains("and 2 rows more"), "{}", ran.out);
 }
 
+/// .NET's thread for signals reads a pipe all the time, and its library has no frame pointers.
+#[test]
+fn a_thread_of_the_runtimes_own_is_left_out_however_far_its_stack_goes() {
+    let dir = Dir::new();
+    let stack = |root| ["n:read", "n:[libSystem.Native.so]", "s:[frame pointer unknown]", root];
+    let (runtimes, others) = (stack("s:.NET runtime"), stack("n:[libother.so]"));
+    let io = Some(ThreadState::Io);
+    dir.write("a.pb.gz", &stacks(&[(&runtimes, io, 9_000), (&others, io, 90)]));
+    check_lines(
+        &dir.run(&["top", "a.pb.gz", "--value", "wall"]),
+        &[
+            "wall io 90.0 ms",
+            "left out 9.00 s of wall time, in threads that waited for work (corprof top --all has \
+             it)",
+        ],
+    );
+}
+
 #[test]
 fn what_says_nothing_of_the_program_is_left_out_unless_all_is_wanted() {
     use ThreadState::{Lock, Runnable, Running, Sleeping, Waiting};
