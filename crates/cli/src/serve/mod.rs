@@ -219,6 +219,13 @@ fn span(text: &str) -> Option<Span> {
 }
 
 impl Handler for Service {
+    fn refuses(&self, head: &Request) -> Option<Response> {
+        match self.gate.check(head) {
+            Verdict::Answered(response) => Some(*response),
+            Verdict::Passed => None,
+        }
+    }
+
     fn answer(&self, request: &Request) -> Response {
         if request.path == "/health" {
             return Response::of("text/plain", "ok\n");

@@ -18,10 +18,19 @@ const SLOW: Duration = Duration::from_secs(10);
 /// Pause after an error of accepting, such as one of too many open files.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// How long a client that was refused may go on sending.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// Who answers requests, from several threads.
 pub trait Handler: Send + Sync + 'static {
     /// The answer to a request.
     fn answer(&self, request: &Request) -> Response;
+
+    /// The answer to a request whose body is not worth being read, by its head: who may not come in
+    /// would hold a place by sending slowly.
+    fn refuses(&self, _head: &Request) -> Option<Response> {
+        None
+    }
 }
 
 /// What is accepted.
@@ -147,6 +156,13 @@ fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits, held: &Arc<A
             Ok(None) | Err(Refused::Gone) => return,
             Err(Refused::With(status, why)) => return refuse(stream, status, why),
         };
+        if head.length > 0
+            && let Ok(Some(answer)) =
+                catch_unwind(AssertUnwindSafe(|| handler.refuses(&head.request)))
+        {
+            say_last(stream, &answer);
+            return linger(stream);
+        }
         let Some(_held) = Place::take(held, head.length, limits.bodies) else {
             return refuse(stream, 503, "too much is being sent at once; try again later");
         };
@@ -166,9 +182,22 @@ fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits, held: &Arc<A
 }
 
 fn refuse(stream: &TcpStream, status: u16, why: &str) {
+    say_last(stream, &Response::error(status, why));
+}
+
+/// Answers, and hears no more.
+fn say_last(stream: &TcpStream, answer: &Response) {
     let _ = stream.set_write_timeout(Some(SLOW));
-    let _ = Response::error(status, why).write(&mut &*stream, false);
+    let _ = answer.write(&mut &*stream, false);
     let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+/// Takes what is under way: closed with something unread, a connection is reset, and its client may
+/// not see the answer.
+fn linger(stream: &TcpStream) {
+    let until = Instant::now() + LINGER;
+    // It ends by an error, if not before.
+    let _ = io::copy(&mut Patient { stream, until }, &mut io::sink());
 }
 
 #[cfg(test)]
@@ -182,6 +211,10 @@ mod tests {
     impl Handler for Echo {
         fn answer(&self, request: &Request) -> Response {
             Response::of("text/plain", request.path.as_str())
+        }
+
+        fn refuses(&self, head: &Request) -> Option<Response> {
+            (head.path == "/secret").then(|| Response::error(401, "who are you?"))
         }
     }
 
@@ -222,6 +255,16 @@ mod tests {
             asked(address).1.contains(" 100 ")
         });
         assert!(again, "what was sent is held for ever");
+    }
+
+    #[test]
+    fn a_stranger_is_told_before_his_body_is_read() {
+        let address = started(Limits::new(4, 10));
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"POST /secret HTTP/1.1\r\nContent-Length: 10\r\n\r\n0").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.contains(" 401 ") && text.contains("who are you?"), "{text}");
     }
 
     #[test]

@@ -50,7 +50,8 @@ impl From<io::Error> for Refused {
 /// The head of a request, before its body.
 #[derive(Debug)]
 pub(super) struct Head {
-    request: Request,
+    /// The request, still without its body.
+    pub(super) request: Request,
     /// Bytes of the body.
     pub(super) length: usize,
     /// Whether the client waits for a word before it sends the body.
