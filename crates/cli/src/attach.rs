@@ -258,11 +258,12 @@ impl Place {
         // The process's user may write there what he likes, also without an end.
         let mut room = files::FILE_BYTES;
         let list =
-            || format!("can't read {}; is the process's container gone?", self.ours.display());
+            || format!("can't read {}; is the process's container gone?", self.theirs.display());
         for file in files::profiles_in(&self.ours).with_context(list)? {
             let Some(name) = file.file_name() else { continue };
             let there = folder.join(name);
-            let why = || format!("can't copy {} to {}", file.display(), there.display());
+            let named = self.theirs.join(name);
+            let why = || format!("can't copy {} to {}", named.display(), there.display());
             let from = files::open_plain(&file).with_context(why)?;
             let mut to = fs::File::options();
             let to = to.write(true).create(true).truncate(true).mode(0o600).open(&there);
