@@ -13,6 +13,8 @@ pub type LeafSums = BTreeMap<(String, String), u64>;
 pub struct Row {
     /// Display names of the frames, leaf first.
     pub frames: Vec<String>,
+    /// What their compilers call them, where that is another name; empty else.
+    pub raw_names: Vec<String>,
     /// The file names of the frames' modules without their folders; empty where there is none.
     pub modules: Vec<String>,
     /// The thread's id; 0 if unknown.
@@ -57,10 +59,12 @@ impl View {
     #[must_use]
     pub fn of_profile(profile: &Profile) -> Self {
         let name = |frame| profile.function_of(frame).map_or("?", |f| profile.text(f.name));
+        let raw = |frame| profile.function_of(frame).map_or("", |f| profile.text(f.raw_name));
         let file = |frame| profile.module_of(frame).map_or("", |module| profile.text(module.file));
         let module = |frame| file(frame).rsplit('/').next().unwrap_or_default();
         let row = |sample: &profile::Sample| Row {
             frames: profile.stack(sample.stack).map(|frame| name(frame).to_owned()).collect(),
+            raw_names: profile.stack(sample.stack).map(|frame| raw(frame).to_owned()).collect(),
             modules: profile.stack(sample.stack).map(|frame| module(frame).to_owned()).collect(),
             tid: sample.thread.map_or(0, |thread| thread.tid),
             thread: sample.thread.map_or("", |thread| profile.text(thread.name)).to_owned(),

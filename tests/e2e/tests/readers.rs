@@ -184,11 +184,13 @@ fn the_command_line_says_what_the_files_say() -> Result<()> {
         let module = row["module"].as_str().context("a row without a module")?;
         // Two modules may have functions of one name, such as the kernel's page and the C library.
         let module = if module == "[no module]" { "" } else { module };
-        let is_it = |(frame, file): (&String, &String)| frame == name && file == module;
+        let is_it = |((frame, raw), file): ((&String, &String), &String)| {
+            file == module && (frame == name || in_full(raw).is_some_and(|full| full == name))
+        };
         let mut own = Values::default();
         let mut all = Values::default();
         for row in &run.view.rows {
-            let mut frames = row.frames.iter().zip(&row.modules);
+            let mut frames = row.frames.iter().zip(&row.raw_names).zip(&row.modules);
             let is_leaf = frames.next().is_some_and(is_it);
             if is_leaf {
                 own.add(row.values);
@@ -203,6 +205,11 @@ fn the_command_line_says_what_the_files_say() -> Result<()> {
         }
     }
     checks.done()
+}
+
+/// A C++ function with its parameters, which the command line shows and files don't have.
+fn in_full(raw: &str) -> Option<String> {
+    cpp_demangle::Symbol::new(raw).ok()?.demangle().ok()
 }
 
 /// The values of a part of the report.
