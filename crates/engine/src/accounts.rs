@@ -250,7 +250,7 @@ impl Accounts {
 
     /// Ends the period: its profile, its walks' ends, and its threads' CPU time.
     pub fn take(&mut self, period: Period) -> (Profile, EndCounts, u64) {
-        self.symbolizer.forget_stubs();
+        self.symbolizer.end_period();
         self.requests.settle(&mut self.aggregate);
         let mut threads = std::mem::take(&mut self.threads);
         threads.values_mut().for_each(|account| self.settle_early(account));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::limits::{CODE_RUNS_MAX, IL_MAPS_BYTES_MAX};
+use model::limits::{CODE_BYTES_KEPT, CODE_KEPT_PERIODS, CODE_RUNS_MAX, IL_MAPS_BYTES_MAX};
 use rustc_hash::{FxHashMap, FxHashSet};
 use signal::rule::Rule;
 use signal::table::{Region, Row, Table};
@@ -24,6 +24,12 @@ const STUB_BYTES: u64 = 64;
 /// Longest code read of one run; longer methods are read up to there.
 const CODE_BYTES_MAX: u64 = 256 * 1024;
 
+/// What the caller keeps with a run of code, such as its name.
+pub trait Note: Clone {
+    /// Bytes held, besides its own size.
+    fn bytes(&self) -> usize;
+}
+
 /// A run of code that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known<N> {
@@ -38,8 +44,10 @@ pub struct Known<N> {
     steps: Vec<(u32, Rule)>,
     /// Which IL it is of.
     pub il: IlMap,
-    /// What the caller keeps with it, such as its name.
+    /// What the caller keeps with it.
     pub note: N,
+    /// The period in which it was last asked for.
+    seen: u32,
 }
 
 /// The unwind table of methods that is published.
@@ -66,16 +74,32 @@ pub struct Methods<N> {
     modules: FxHashSet<ModuleKey>,
     /// Bytes of all their IL maps.
     il_bytes: usize,
+    /// Periods that have ended with much code known.
+    period: u32,
     changed: bool,
 }
 
 impl<N> Default for Methods<N> {
     fn default() -> Self {
-        Self { runs: BTreeMap::new(), modules: FxHashSet::default(), il_bytes: 0, changed: false }
+        Self {
+            runs: BTreeMap::new(),
+            modules: FxHashSet::default(),
+            il_bytes: 0,
+            period: 0,
+            changed: false,
+        }
     }
 }
 
-impl<N: Clone> Methods<N> {
+impl<N: Note> Methods<N> {
+    /// The run that an address lies in, which is in use.
+    #[must_use]
+    pub fn see(&mut self, address: u64) -> Option<(u64, &Known<N>)> {
+        let (start, known) = self.runs.range_mut(..=address).next_back()?;
+        known.seen = self.period;
+        (address < known.end).then_some((*start, known))
+    }
+
     /// The run that an address lies in.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<(u64, &Known<N>)> {
@@ -101,6 +125,7 @@ impl<N: Clone> Methods<N> {
                 steps,
                 il,
                 note: note.clone(),
+                seen: self.period,
             };
             replaced |= self.insert(*start, known);
         }
@@ -121,7 +146,8 @@ impl<N: Clone> Methods<N> {
         }
         let steps = vec![(0, Rule::ENTRY)];
         let (il, note) = (IlMap::default(), note.clone());
-        self.insert(start, Known { end, module: None, funclets: end, steps, il, note });
+        let seen = self.period;
+        self.insert(start, Known { end, module: None, funclets: end, steps, il, note, seen });
         forgot
     }
 
@@ -158,6 +184,25 @@ impl<N: Clone> Methods<N> {
         !stale.is_empty()
     }
 
+    /// Ends a period. If much is known, what no stack has had for some periods is forgotten: else a
+    /// program that compiles code without an end would have ever more of it. Returns whether
+    /// addresses whose names are at hand have to be asked for anew: those in use are to be seen.
+    pub fn end_period(&mut self) -> bool {
+        if self.bytes() < CODE_BYTES_KEPT {
+            return false;
+        }
+        self.period = self.period.saturating_add(1);
+        let oldest = self.period.saturating_sub(CODE_KEPT_PERIODS);
+        let before = self.runs.len();
+        self.runs.retain(|_, known| known.seen >= oldest);
+        if self.runs.len() != before {
+            self.il_bytes = self.runs.values().map(|known| known.il.bytes()).sum();
+            self.modules = self.runs.values().filter_map(|known| known.module).collect();
+            self.changed = true;
+        }
+        true
+    }
+
     /// Forgets a module's code. Returns whether there was any.
     pub fn forget(&mut self, module: ModuleKey) -> bool {
         let known = self.modules.remove(&module);
@@ -182,12 +227,15 @@ impl<N: Clone> Methods<N> {
     /// Bytes held, roughly.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // A step is kept here and again as a row; a run has its node, its note and its region.
+        // A step is kept here and again as a row; a run has its node and its region.
         const RUN_BYTES: usize = 256;
         const STEP_BYTES: usize = size_of::<(u32, Rule)>() + size_of::<Row>();
-        let steps: usize = self.runs.values().map(|known| known.steps.len()).sum();
-        let runs = self.runs.len().saturating_mul(RUN_BYTES);
-        runs.saturating_add(steps.saturating_mul(STEP_BYTES)).saturating_add(self.il_bytes)
+        let one = |known: &Known<N>| {
+            let steps = known.steps.len().saturating_mul(STEP_BYTES);
+            RUN_BYTES.saturating_add(steps).saturating_add(known.note.bytes())
+        };
+        let runs: usize = self.runs.values().map(one).sum();
+        runs.saturating_add(self.il_bytes)
     }
 
     /// A new table if anything was learned or forgotten since the last one, or if one is wanted.

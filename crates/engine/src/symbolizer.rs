@@ -21,7 +21,7 @@ use unwind::native::{Refresh, TableBuilder};
 use unwind::prologue;
 use unwind::symbols::Symbols;
 
-use crate::methods::Methods;
+use crate::methods::{Methods, Note};
 use crate::publish::Publisher;
 use crate::runtime::{Assembly, ModuleKey, Runtime};
 use crate::waits::Wait;
@@ -73,6 +73,14 @@ struct Name {
     assembly: Arc<Assembly>,
     token: u32,
     kind: Option<FrameKind>,
+}
+
+impl Note for Arc<Name> {
+    fn bytes(&self) -> usize {
+        // The two counts beside a shared one.
+        const SHARED_BYTES: usize = size_of::<Name>() + 2 * size_of::<usize>();
+        SHARED_BYTES.saturating_add(self.display.capacity()).saturating_add(self.raw.capacity())
+    }
 }
 
 /// Names addresses; owns what is known of native and managed code.
@@ -155,9 +163,11 @@ impl Symbolizer {
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// What was no method's code may be one's by now.
-    pub fn forget_stubs(&mut self) {
-        if self.methods.forget_stubs() {
+    /// A period is over.
+    pub fn end_period(&mut self) {
+        // What was no method's code may be one's by now.
+        let forgot_stubs = self.methods.forget_stubs();
+        if self.methods.end_period() || forgot_stubs {
             self.forget_names();
         }
     }
@@ -344,7 +354,7 @@ impl Symbolizer {
     }
 
     fn managed_frame(&mut self, address: u64, aggregate: &mut Aggregate) -> Option<Named> {
-        let (start, known) = self.methods.at(address)?;
+        let (start, known) = self.methods.see(address)?;
         let funclet = address >= known.funclets;
         let name = Arc::clone(&known.note);
         let il = known.il.at(address.saturating_sub(start));

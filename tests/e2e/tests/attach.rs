@@ -347,7 +347,9 @@ fn the_page_after_an_attach_can_be_ended() -> Result<()> {
     let folder = session.folder.to_string_lossy().into_owned();
     let session = session.args(["--seconds", "4"]).without_agent();
     during(session, |pid| {
-        let mut command = Command::new(&built()?.corprof);
+        // A shell has what it starts in the background ignore Ctrl-C, and that is passed on.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(&built()?.corprof);
         command.args(["attach", &pid.to_string(), "--for", "200ms", "--out", &folder, "--view"]);
         let mut page = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let mut said = BufReader::new(page.stderr.take().context("no output")?).lines();

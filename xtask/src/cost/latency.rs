@@ -1,5 +1,5 @@
 //! `cargo xtask bench latency`: how long a web service's answers take at a constant load of half of
-//! what it can, with the agent and without.
+//! what it can, with the agent, with its startup hook too, and without.
 
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ const CLIENTS: usize = 8;
 /// Of what the service answers at most.
 const SHARE: f64 = 0.4;
 
+/// Whose services take turns; the others are compared with the first.
+const SETTINGS: [Setting; 3] = [Setting::Bare, Setting::Timer, Setting::Spans];
+
 /// Measures in so many rounds.
 pub fn measure(rounds: usize, place: Place<'_>) -> Result<Value> {
     let workload = Workload::named("web").context("no web service")?;
@@ -29,34 +32,45 @@ pub fn measure(rounds: usize, place: Place<'_>) -> Result<Value> {
         let command = setting.command(program, place.product, &folder);
         Subject::start(&workload, command, &folder)
     };
-    let subjects = [start(Setting::Bare)?, start(Setting::Spans)?];
+    let subjects = SETTINGS.into_iter().map(start).collect::<Result<Vec<_>>>()?;
     let services: Vec<_> = subjects.iter().filter_map(Subject::service).collect();
-    let [bare, agent] = services[..] else { anyhow::bail!("no web service") };
-    agent.load(WARM_UP, CLIENTS, &MIX)?;
-    let most = bare.load(WARM_UP, CLIENTS, &MIX)? as f64 / WARM_UP.as_secs_f64();
+    ensure!(services.len() == SETTINGS.len(), "no web service");
+    for agent in &services[1..] {
+        agent.load(WARM_UP, CLIENTS, &MIX)?;
+    }
+    let most = services[0].load(WARM_UP, CLIENTS, &MIX)? as f64 / WARM_UP.as_secs_f64();
     let a_second = most * SHARE;
-    let mut windows = [Vec::new(), Vec::new()];
+    let mut windows = SETTINGS.map(|_| Vec::new());
     for round in 0..rounds {
         eprintln!("bench: latency, round {} of {rounds}", round + 1);
-        let mut order = [0, 1];
+        let mut order: Vec<usize> = (0..SETTINGS.len()).collect();
         if round % 2 == 1 {
             order.reverse();
         }
         for which in order {
-            let service = [bare, agent][which];
-            windows[which].push(service.latencies(WINDOW, CLIENTS, a_second)?);
+            windows[which].push(services[which].latencies(WINDOW, CLIENTS, a_second)?);
         }
     }
     let mut told = json!({ "answers_a_second": a_second });
     for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-        let of = |windows: &[Vec<f64>]| -> Result<Vec<f64>> {
-            windows.iter().map(|window| percentile(window, share)).collect()
-        };
-        let (bare, agent) = (of(&windows[0])?, of(&windows[1])?);
-        let ratios: Vec<f64> = bare.iter().zip(&agent).map(|(bare, agent)| agent / bare).collect();
+        told[name] = compared(&windows, share)?;
+    }
+    Ok(told)
+}
+
+/// Times of that share of the answers in each setting, and how they compare round by round.
+fn compared(windows: &[Vec<Vec<f64>>; SETTINGS.len()], share: f64) -> Result<Value> {
+    let of = |windows: &Vec<Vec<f64>>| -> Result<Vec<f64>> {
+        windows.iter().map(|window| percentile(window, share)).collect()
+    };
+    let bare = of(&windows[0])?;
+    let mut told = json!({});
+    for (setting, windows) in SETTINGS.into_iter().zip(windows) {
+        let times = of(windows)?;
+        let ratios: Vec<f64> = bare.iter().zip(&times).map(|(bare, time)| time / bare).collect();
         let ratio = Estimate::of(&ratios).context("no round")?;
-        told[name] = json!({
-            "bare_us": median(&bare), "agent_us": median(&agent),
+        told[setting.name()] = json!({
+            "us": median(&times),
             "ratio": ratio.median, "low": ratio.low, "high": ratio.high,
         });
     }

@@ -95,19 +95,21 @@ fn own(results: &Results, text: &mut String) {
 fn latency(results: &Results, text: &mut String) {
     let latency = results.get(&["latency"]);
     let Some(rate) = latency["answers_a_second"].as_f64() else { return };
-    let title = format!("How long answers take, at {rate:.0} a second");
-    head(text, &title, &["no profiler", "corprof", "ratio of a round's"]);
+    let title = format!("How long answers take, at {rate:.0} a second, and ratios of rounds");
+    let settings = [Setting::Bare, Setting::Timer, Setting::Spans];
+    head(text, &title, &settings.map(Setting::text));
     for name in ["p50", "p99", "p99.9"] {
-        let at = |key: &str| latency[name][key].as_f64().unwrap_or(f64::NAN);
-        let _always = writeln!(
-            text,
-            "| {name} | {:.0} µs | {:.0} µs | {:.3} ({:.3} to {:.3}) |",
-            at("bare_us"),
-            at("agent_us"),
-            at("ratio"),
-            at("low"),
-            at("high")
-        );
+        let _always = write!(text, "| {name} |");
+        for setting in settings {
+            let at = |key: &str| latency[name][setting.name()][key].as_f64().unwrap_or(f64::NAN);
+            let _always = write!(text, " {:.0} µs", at("us"));
+            if setting != Setting::Bare {
+                let [ratio, low, high] = ["ratio", "low", "high"].map(at);
+                let _always = write!(text, ", {ratio:.3} ({low:.3} to {high:.3})");
+            }
+            text.push_str(" |");
+        }
+        text.push('\n');
     }
 }
 

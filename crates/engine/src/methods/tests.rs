@@ -5,6 +5,12 @@ use crate::runtime::IlStep;
 
 const NONE: Option<ModuleKey> = None;
 
+impl Note for u32 {
+    fn bytes(&self) -> usize {
+        1000
+    }
+}
+
 /// Code in memory that stays: methods are read from where they lie.
 fn code(bytes: &[u8]) -> (u64, u64) {
     let bytes = bytes.to_vec().leak();
@@ -16,7 +22,8 @@ fn insert(methods: &mut Methods<u32>, start: u64, end: u64, module: usize, note:
     let steps = vec![(0, Rule::ENTRY), (4, Rule::FRAME)];
     let module = Some(ModuleKey(module));
     let il = IlMap::of_run(start..end, &[IlStep { address: start, il: Some(7) }]);
-    methods.insert(start, Known { end, module, funclets: end, steps, il, note })
+    let seen = methods.period;
+    methods.insert(start, Known { end, module, funclets: end, steps, il, note, seen })
 }
 
 /// The runs, as first address, one past the last, and note.
@@ -185,4 +192,28 @@ fn too_much_code_is_learned_anew() {
     assert!(methods.learn_stub(u64::MAX / 2, &2), "what was known is to be forgotten");
     assert_eq!(methods.runs.len(), 1);
     assert!(methods.bytes() < full / 1000 && methods.table_if_changed(false).is_some());
+}
+
+/// What is still in use stays, and what was seen some periods ago goes, as soon as there is much.
+#[test]
+fn code_that_no_stack_has_any_more_is_forgotten() {
+    const RUNS: u64 = CODE_BYTES_KEPT as u64 / 1000;
+    let mut methods = Methods::default();
+    insert(&mut methods, 10, 20, 1, 1);
+    assert!(!methods.end_period() && methods.see(10).is_some(), "this is little");
+    for number in 1..=RUNS {
+        insert(&mut methods, number * 100, number * 100 + 50, 2, 2);
+    }
+    assert!(methods.table_if_changed(false).is_some());
+    for period in 0..CODE_KEPT_PERIODS {
+        assert!(methods.end_period(), "{period}");
+        assert!(methods.see(15).is_some() && methods.see(60).is_none());
+        assert_eq!(methods.runs.len() as u64, RUNS + 1, "{period}");
+    }
+    assert!(methods.table_if_changed(false).is_none(), "nothing has changed");
+    assert!(methods.end_period());
+    assert_eq!(runs(&methods), [(10, 20, 1)]);
+    assert!(methods.table_if_changed(false).is_some());
+    assert_eq!(methods.il_bytes, methods.at(10).unwrap().1.il.bytes());
+    assert!(!methods.end_period() && !methods.forget(ModuleKey(2)) && methods.forget(ModuleKey(1)));
 }
