@@ -3,6 +3,7 @@
 import type { Names } from './names';
 import { Numbers, type Value } from './profile';
 import type { Totals } from './selection';
+import { stamp } from './text';
 import { Tree } from './tree';
 
 const VERSION = 1;
@@ -17,6 +18,17 @@ export interface Source {
   from: number;
   to: number;
   has_moments: boolean;
+}
+
+/** What each source is called: with its instance and when it begins, where others have its name. */
+export function sourceNames(sources: readonly Source[]): string[] {
+  const count = new Map<string, number>();
+  for (const { name } of sources) count.set(name, (count.get(name) ?? 0) + 1);
+  return sources.map(({ name, instance, from }) => {
+    if (count.get(name) === 1) return name;
+    const parts = [name, name.includes(instance) ? '' : instance, stamp(from / 1e3)];
+    return parts.filter((part) => part !== '').join(', ');
+  });
 }
 
 /** What is known once and for all. */

@@ -1,13 +1,13 @@
 /** What both pages have around their graphs: a title, a search, keys. */
 
 import { element } from './table';
-import { ms, percent } from './text';
+import { ms, percent, stamp } from './text';
 
 /** Says what is shown, since when (in milliseconds since 1970; 0 if unknown), and how long it was. */
 export function showAbout(name: string, begin: number, seconds: number, files: number): void {
   element('title').textContent = name || 'corprof';
   document.title = `${name} · corprof`;
-  const since = begin > 0 ? new Date(begin).toISOString().slice(0, 19).replace('T', ' ') : '';
+  const since = begin > 0 ? stamp(begin) : '';
   const parts = [since, `${seconds.toFixed(1)} s`, `${files} file${files === 1 ? '' : 's'}`];
   element('about').textContent = parts.filter((part) => part).join(', ');
 }

@@ -14,6 +14,11 @@ export function percent(part: number, whole: number): string {
   return whole > 0 ? `${((part / whole) * 100).toFixed(1)} %` : '';
 }
 
+/** A moment, in milliseconds since 1970, by the clock of Greenwich: `2026-11-29 10:15:00`. */
+export function stamp(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
+}
+
 const CUT = '…';
 
 /** The name in at most that many letters; nothing if that would say nothing. */

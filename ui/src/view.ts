@@ -1,7 +1,7 @@
 /** The page of `corprof view`: asks the command line for what is looked at, and shows it. */
 
 import { type Diff, flame, type Flame as Answer, header, type Header, type Lanes, type Line } from './answers';
-import { type Requests, sandwich, type Source, told, Trouble } from './answers';
+import { type Requests, sandwich, type Source, sourceNames, told, Trouble } from './answers';
 import { colours, onThemeChange } from './colours';
 import { Controls, labelsOf } from './controls';
 import type { Direction, Naming } from './flame';
@@ -292,7 +292,7 @@ class Viewer {
     const words = [parts.get('value') ?? ''];
     if (parts.has('from')) words.push(`${seconds('from')} to ${seconds('to')} s`);
     const source = parts.get('source');
-    if (source !== null) words.push(this.header.sources[Number(source)].name);
+    if (source !== null) words.push(sourceNames(this.header.sources)[Number(source)]);
     for (const name of GROUPS) if (parts.has(name)) words.push(`${name} ${parts.get(name)}`);
     const named = (name: string, list: readonly string[]) => {
       const number = parts.get(name);
@@ -381,8 +381,8 @@ class Viewer {
       fill(group, [...names].sort().map((name) => [name, name]));
     }
     // Of hundreds of files one chooses the time.
-    const files = sources.length <= 50 ? sources : [];
-    fill('source', files.map((source, at) => [source.name, String(at)]));
+    const files = sources.length <= 50 ? sourceNames(sources) : [];
+    fill('source', files.map((name, at) => [name, String(at)]));
   }
 
   private legends(): void {

@@ -572,6 +572,8 @@ mod tests {
             (&["--cpu-interval", "fast"][..], "not a duration such as 10ms"),
             (&["--wall-threads", "65"], "not between 1 and 64"),
             (&["--sampler", "perf"], "none of timer, scan"),
+            (&["--service", "a\nb"], "not a name: it has control characters"),
+            (&["--service", "a\0b"], "not a name: it has control characters"),
             (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
             (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
             (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),

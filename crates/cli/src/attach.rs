@@ -15,6 +15,7 @@ use diagnostics::{AttachError, Guid, Hresult, Process, Socket, Unreachable};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Uid;
 use serde_json::json;
 
 use crate::args::{AttachArgs, RUN_PERIOD};
@@ -23,6 +24,7 @@ use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::staging::Staging;
+use crate::stops::{self, Stops};
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
@@ -48,6 +50,9 @@ pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
     let agent = agent::find(args.agent.as_deref())?;
     let process = Process::new(args.pid);
     let socket = started(&process).map_err(|error| unreachable(args.pid, &error))?;
+    if let Some(user) = stranger(&process) {
+        return Err(unreachable(args.pid, &Unreachable::OtherUser(user)));
+    }
     if let Some(target) = &args.report.json {
         outcome::check_report(Path::new(target))?;
     }
@@ -92,7 +97,7 @@ fn attached(
         return Err(Failure::new(FAILED, message));
     }
     let started = Instant::now();
-    let ended = watch(process, &signals.pending, started, args.time_limit, name);
+    let (ended, stopped) = watch(process, &signals.pending, started, args.time_limit, name);
     let elapsed = started.elapsed();
     let left = leave(process, ended);
     place.fetch(folder)?;
@@ -114,17 +119,18 @@ fn attached(
         };
         return Err(Failure::new(FAILED, what));
     };
-    let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     let pid = args.pid;
+    let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let profiled = format!("profiled process {pid} ({name}) for {ran}{}", stops::told(stopped));
     let how = match ended {
-        End::Gone => format!("profiled process {pid} ({name}) for {ran}, when it ended"),
-        End::Left => format!(
-            "profiled process {pid} ({name}) for {ran}; then the profiler left it (by `corprof ctl \
-             {pid} detach`?)"
-        ),
-        End::Time | End::Stopped => {
-            format!("profiled process {pid} ({name}) for {ran}; it runs on without the profiler")
+        End::Gone => format!("{profiled}, when it ended"),
+        End::Left => {
+            format!("{profiled}; then the profiler left it (by `corprof ctl {pid} detach`?)")
         }
+        End::Time | End::Stopped if has_left => {
+            format!("{profiled}; it runs on without the profiler")
+        }
+        End::Time | End::Stopped => format!("{profiled}; the profiler has not left it yet"),
     };
     let more = vec![("pid", json!(pid))];
     let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
@@ -144,6 +150,14 @@ fn started(process: &Process) -> Result<Socket, Unreachable> {
             other => return other,
         }
     }
+}
+
+/// The user of a process that is another's, and into which we may not look.
+fn stranger(process: &Process) -> Option<u32> {
+    let user = process.status().ok()?.user()?;
+    let is_ours = user == Uid::effective().as_raw();
+    let may_look = fs::metadata(process.outside(Path::new("/"))).is_ok();
+    (!is_ours && !may_look).then_some(user)
 }
 
 fn unreachable(pid: u32, error: &Unreachable) -> Failure {
@@ -341,14 +355,15 @@ impl StoppingSignals {
     }
 }
 
-/// Waits for the end, and shows on a terminal how far it is.
+/// Waits for the end, and shows on a terminal how far it is; also says for how long the process was
+/// stopped meanwhile.
 fn watch(
     process: &Process,
     signals: &SignalFd,
     started: Instant,
     limit: Option<Duration>,
     name: &str,
-) -> End {
+) -> (End, Duration) {
     let is_terminal = std::io::stderr().is_terminal();
     let pid = process.pid();
     let until = limit.map_or("until Ctrl-C".to_owned(), |limit| {
@@ -356,7 +371,9 @@ fn watch(
     });
     note(format!("profiling process {pid} ({name}) {until}"));
     let born = process.started().map(|(ticks, _)| ticks);
+    let mut stops = Stops::of(process.clone());
     let end = loop {
+        stops.look();
         let elapsed = started.elapsed();
         if limit.is_some_and(|limit| elapsed >= limit) {
             break End::Time;
@@ -384,7 +401,7 @@ fn watch(
     if is_terminal {
         let _cleared = write!(std::io::stderr(), "\r\x1b[K");
     }
-    end
+    (end, stops.sum())
 }
 
 /// Has the agent leave, and waits until it has.

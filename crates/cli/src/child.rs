@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use diagnostics::Process;
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +24,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED};
+use crate::stops::{self, Stops};
 use crate::{note, warn};
 
 /// Signals that are meant for the program when they come to us.
@@ -59,6 +61,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// How long it ran.
     pub elapsed: Duration,
+    /// For how long of that it was stopped.
+    pub stopped: Duration,
 }
 
 impl Ended {
@@ -82,6 +86,11 @@ impl Ended {
             (None, _) => None,
         }
     }
+
+    /// How the sentence about how long it ran goes on.
+    pub fn while_stopped(&self) -> String {
+        stops::told(self.stopped)
+    }
 }
 
 /// Runs a command to its end.
@@ -97,18 +106,21 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
         .map_err(Failure::with(NOT_STARTED))?;
     let started = Instant::now();
     let child = command.spawn().map_err(|error| not_started(command.get_program(), &error))?;
-    let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("can't block signals")?;
+    let mut blocked = mask;
+    blocked.add(Signal::SIGXFSZ);
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("can't block signals")?;
     let result = wait(child, &signals, started, limit);
     // From here on a signal is for us again: Ctrl-C ends the report.
     let _ = before.thread_set_mask();
-    let status = result?;
+    crate::survive_file_limit();
+    let (status, stopped) = result?;
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128_i32.saturating_add(signal),
         (None, None) => 1,
     };
     let code = u8::try_from(code & 0xff).unwrap_or(1);
-    Ok(Ended { code, signal: status.signal(), elapsed: started.elapsed() })
+    Ok(Ended { code, signal: status.signal(), elapsed: started.elapsed(), stopped })
 }
 
 /// The name of a signal: `SIGTERM`.
@@ -121,13 +133,16 @@ fn wait(
     signals: &SignalFd,
     started: Instant,
     limit: Option<Duration>,
-) -> anyhow::Result<ExitStatus> {
+) -> anyhow::Result<(ExitStatus, Duration)> {
     let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is too large")?);
+    // A stop is told by SIGCHLD, too.
+    let mut stops = Stops::of(Process::new(child.id()));
     let mut limit = limit.map(|limit| (limit, Signal::SIGTERM));
     loop {
         if let Some(status) = child.try_wait().context("can't wait for the program")? {
-            return Ok(status);
+            return Ok((status, stops.sum()));
         }
+        stops.look();
         let left = limit.map(|(limit, _)| limit.saturating_sub(started.elapsed()));
         if let (Some((at, signal)), Some(Duration::ZERO)) = (limit, left) {
             end(pid, signal);
@@ -148,18 +163,25 @@ fn wait(
     }
 }
 
-/// Asks the program to end, or ends it.
+/// Asks the program to end, or ends it. What is stopped acts on no signal but SIGKILL.
 fn end(pid: Pid, signal: Signal) {
+    let is_stopped = stops::is_stopped(&Process::new(pid.as_raw().cast_unsigned()));
     if signal == Signal::SIGKILL {
+        let why = if is_stopped { ", since it is stopped" } else { "" };
         warn(format!(
-            "the program did not end within {} s of SIGTERM: SIGKILL; \
+            "the program did not end within {} s of SIGTERM{why}: SIGKILL; \
              the agent could not write the last profile",
             GRACE.as_secs()
         ));
+    } else if is_stopped {
+        note("the time is over: SIGTERM to the program, and SIGCONT, since it is stopped");
     } else {
         note("the time is over: SIGTERM to the program");
     }
     send(pid, signal);
+    if is_stopped {
+        send(pid, Signal::SIGCONT);
+    }
 }
 
 fn forward(pid: Pid, signal: u32, code: i32) {

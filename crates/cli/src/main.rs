@@ -48,6 +48,8 @@ mod spans;
 mod stacks;
 #[cfg(unix)]
 mod staging;
+#[cfg(unix)]
+mod stops;
 mod table;
 #[cfg(unix)]
 mod target;
@@ -69,8 +71,11 @@ use windows::{attach, child, control, doctor, ps};
 
 fn main() -> ExitCode {
     let command = args::parse().command;
+    // A program that is run would inherit it, and has to be started first.
     #[cfg(unix)]
-    survive_file_limit(&command);
+    if !matches!(command, Command::Run(_)) {
+        survive_file_limit();
+    }
     let result = match command {
         Command::Run(args) => run::run(&args),
         Command::Attach(args) => attach::attach(&args),
@@ -99,15 +104,13 @@ fn main() -> ExitCode {
 }
 
 /// Has a write over the limit of a file's size (`ulimit -f`) fail, with a reason, instead of ending
-/// us. A program that is run would inherit it.
+/// us.
 #[cfg(unix)]
-fn survive_file_limit(command: &Command) {
-    if !matches!(command, Command::Run(_)) {
-        let mut signals = nix::sys::signal::SigSet::empty();
-        signals.add(nix::sys::signal::Signal::SIGXFSZ);
-        // It can only fail for a mask that makes no sense.
-        let _blocked = signals.thread_block();
-    }
+fn survive_file_limit() {
+    let mut signals = nix::sys::signal::SigSet::empty();
+    signals.add(nix::sys::signal::Signal::SIGXFSZ);
+    // It can only fail for a mask that makes no sense.
+    let _blocked = signals.thread_block();
 }
 
 fn say_error(failure: &Failure) {

@@ -43,12 +43,16 @@ pub fn explain(
     if let Err(error) = folder {
         let remedy = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "Free some space there, or name a folder with more"
+                "Free some space there, or name a folder with more: --out"
             }
-            _ => "Name a folder that the program's user may write to",
+            io::ErrorKind::FileTooLarge => {
+                "Files may not be as large as a profile is: raise that limit (`ulimit -f \
+                 unlimited`, LimitFSIZE= of systemd)"
+            }
+            _ => "Name a folder that the program's user may write to: --out",
         };
         return format!(
-            "no profile appeared: the output folder can't be written: {error}. {remedy}: --out."
+            "no profile appeared: the output folder can't be written: {error}. {remedy}."
         );
     }
     let period = var("CORPROF_UPLOAD_PERIOD").unwrap_or_default();
@@ -92,22 +96,27 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    fn ended(code: u8, signal: Option<i32>) -> Ended {
+        Ended { code, signal, elapsed: Duration::from_secs(11), stopped: Duration::ZERO }
+    }
+
     fn text(signal: Option<i32>, code: u8, vars: &[(&str, &str)]) -> String {
         let var = |name: &str| {
             let (_, value) = vars.iter().find(|(var, _)| *var == name)?;
             Some((*value).to_owned())
         };
-        let ended = Ended { code, signal, elapsed: Duration::from_secs(11) };
+        let ended = ended(code, signal);
         explain(&ended, "Shop", true, Ok(()), var)
     }
 
     #[test]
-    fn a_full_disk_and_a_forbidden_folder_have_their_own_remedies() {
+    fn what_keeps_files_from_being_written_has_its_own_remedy() {
         for (kind, remedy) in [
             (io::ErrorKind::StorageFull, "Free some space"),
+            (io::ErrorKind::FileTooLarge, "ulimit -f unlimited"),
             (io::ErrorKind::PermissionDenied, "may write to"),
         ] {
-            let ended = Ended { code: 0, signal: None, elapsed: Duration::from_secs(11) };
+            let ended = ended(0, None);
             let text = explain(&ended, "Shop", true, Err(kind.into()), |_| None);
             assert!(text.contains(remedy) && !text.contains("Either"), "{text}");
         }

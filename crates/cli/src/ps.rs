@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use diagnostics::{Hidden, Process};
-use nix::unistd::{Uid, User};
+use diagnostics::{Hidden, Process, user_name};
+use nix::unistd::Uid;
 use serde_json::{Value, json};
 
 use crate::args::PsArgs;
@@ -198,10 +198,6 @@ fn silent() -> Obstacle {
 
 fn other_user(user: Option<u32>) -> Option<u32> {
     user.filter(|user| *user != Uid::effective().as_raw())
-}
-
-fn user_name(user: u32) -> Option<String> {
-    User::from_uid(Uid::from_raw(user)).ok().flatten().map(|user| user.name)
 }
 
 fn json_of(row: &Row) -> Value {

@@ -234,12 +234,13 @@ fn finish(
         return Ok(());
     };
     let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let stopped = ended.while_stopped();
     let how = match ended.cut_off_by() {
         Some(signal) => format!(
-            "the program was ended by {signal} after {ran}, before the agent could write what came \
-             after the last file: up to {period} are missing"
+            "the program was ended by {signal} after {ran}{stopped}, before the agent could write \
+             what came after the last file: up to {period} are missing"
         ),
-        None => format!("the program ended with exit code {} after {ran}", ended.code),
+        None => format!("the program ended with exit code {} after {ran}{stopped}", ended.code),
     };
     Outcome {
         folder,

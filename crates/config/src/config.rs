@@ -146,7 +146,8 @@ impl Config {
     fn unset(service: &str) -> Self {
         Self {
             enabled: true,
-            service: service.to_owned(),
+            // A program may be called anything.
+            service: service.replace(char::is_control, "_"),
             output_dir: PathBuf::new(),
             upload_period: Duration::ZERO,
             cpu_enabled: true,

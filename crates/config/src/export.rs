@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::option::is_name;
 
 /// A place that profiles go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -216,7 +217,8 @@ pub(crate) fn complete(config: &mut Config, vars: &[(String, String)]) {
         ["CORPROF_SERVICE", "OTEL_SERVICE_NAME", "DD_SERVICE"].into_iter().any(is_set);
     if !has_service {
         let attributes = crate::tags::attributes(&config.export.otlp.attributes);
-        if let Some((_, name)) = attributes.into_iter().find(|(key, _)| key == "service.name") {
+        let mut names = attributes.into_iter().filter(|(key, _)| key == "service.name");
+        if let Some((_, name)) = names.next().filter(|(_, name)| is_name(name)) {
             config.service = name;
         }
     }

@@ -23,6 +23,18 @@ const fn text(
     Opt { var, aliases, flag: None, default: "", default_words, kind, help }
 }
 
+/// An option that takes a name.
+const fn name(
+    var: &'static str,
+    aliases: &'static [&'static str],
+    default_words: &'static str,
+    store: fn(&mut Config, String),
+    help: &'static str,
+) -> Opt {
+    let kind = Kind::Name { store };
+    Opt { var, aliases, flag: None, default: "", default_words, kind, help }
+}
+
 /// The same with a flag.
 const fn flagged(option: Opt, flag: &'static str) -> Opt {
     Opt { flag: Some(flag), ..option }
@@ -72,7 +84,7 @@ pub(crate) const EXPORT: Opt = Opt {
 };
 
 pub(crate) const ENVIRONMENT: Opt = flagged(
-    text(
+    name(
         "CORPROF_ENVIRONMENT",
         &["DD_ENV"],
         "that of `OTEL_RESOURCE_ATTRIBUTES`, if any",
@@ -83,7 +95,7 @@ pub(crate) const ENVIRONMENT: Opt = flagged(
 );
 
 pub(crate) const VERSION: Opt = flagged(
-    text(
+    name(
         "CORPROF_SERVICE_VERSION",
         &["DD_VERSION"],
         "that of `OTEL_RESOURCE_ATTRIBUTES`, if any",
@@ -187,7 +199,7 @@ pub(crate) const PYROSCOPE_URL: Opt = flagged(
     "pyroscope-url",
 );
 
-pub(crate) const PYROSCOPE_APPLICATION: Opt = text(
+pub(crate) const PYROSCOPE_APPLICATION: Opt = name(
     "CORPROF_PYROSCOPE_APPLICATION",
     &["PYROSCOPE_APPLICATION_NAME"],
     "the service's name",

@@ -51,6 +51,11 @@ pub enum Kind {
         /// Puts it into the settings.
         store: fn(&mut Config, String),
     },
+    /// A name: a text without control characters.
+    Name {
+        /// Puts it into the settings.
+        store: fn(&mut Config, String),
+    },
     /// A path.
     Path {
         /// Puts it into the settings.
@@ -105,6 +110,8 @@ pub enum Reason {
     NotANumber,
     /// Not a share.
     NotAShare,
+    /// Not a name.
+    NotAName,
     /// A good value, but outside of the bounds.
     OutOfBounds {
         /// Smallest that is allowed, as one would write it.
@@ -126,6 +133,7 @@ impl fmt::Display for Reason {
             Self::NotADuration => write!(f, "not a duration such as 10ms, 1s or 250us"),
             Self::NotANumber => write!(f, "not a whole number"),
             Self::NotAShare => write!(f, "not a share such as 0.5%"),
+            Self::NotAName => write!(f, "not a name: it has control characters"),
             Self::OutOfBounds { min, max } => write!(f, "not between {min} and {max}"),
             Self::NotAChoice { choices } => write!(f, "none of {choices}"),
         }
@@ -157,6 +165,8 @@ impl Opt {
         match &self.kind {
             Kind::Switch { store } => store(config, switch(value)?),
             Kind::Text { store } => store(config, value.to_owned()),
+            Kind::Name { store } if is_name(value) => store(config, value.to_owned()),
+            Kind::Name { .. } => return Err(Reason::NotAName),
             Kind::Path { store } => store(config, PathBuf::from(value)),
             Kind::Duration { min, max, store } => {
                 let duration = duration_from_text(value).ok_or(Reason::NotADuration)?;
@@ -190,7 +200,7 @@ impl Opt {
     pub fn values(&self) -> String {
         match &self.kind {
             Kind::Switch { .. } => "true, false".to_owned(),
-            Kind::Text { .. } => "text".to_owned(),
+            Kind::Text { .. } | Kind::Name { .. } => "text".to_owned(),
             Kind::Path { .. } => "path".to_owned(),
             Kind::Duration { min, max, .. } => {
                 format!("{} to {}", duration_to_text(*min), duration_to_text(*max))
@@ -215,7 +225,7 @@ impl Opt {
     pub const fn placeholder(&self) -> &'static str {
         match self.kind {
             Kind::Switch { .. } => "BOOL",
-            Kind::Text { .. } => "TEXT",
+            Kind::Text { .. } | Kind::Name { .. } => "TEXT",
             Kind::Path { .. } => "PATH",
             Kind::Duration { .. } => "DURATION",
             Kind::Count { .. } => "N",
@@ -239,6 +249,11 @@ fn chosen<'a>(choices: &'a [Choice], word: &str) -> Result<&'a Choice, Reason> {
 
 fn names(choices: &[Choice]) -> String {
     choices.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a text can be a name: terminals, files and other programs get it as it is.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.contains(char::is_control)
 }
 
 fn switch(value: &str) -> Result<bool, Reason> {

@@ -27,7 +27,7 @@ pub static OPTIONS: [Opt; 54] = [
         flag: Some("service"),
         default: "",
         default_words: "the program's name",
-        kind: Kind::Text { store: |config, value| config.service = value },
+        kind: Kind::Name { store: |config, value| config.service = value },
         help: "Name of the service: the first part of a profile's file name.",
     },
     Opt {

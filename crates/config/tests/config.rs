@@ -252,6 +252,9 @@ fn resource_attributes_name_the_service_where_nothing_else_does() {
     let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "a=b,service.name=my%20shop");
     assert_eq!(read(&[attributes]).0.service, "my shop");
     assert_eq!(read(&[attributes, ("DD_SERVICE", "dd")]).0.service, "dd");
+    let control = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=my%00shop");
+    assert_eq!(read(&[control]).0.service, "app");
+    assert_eq!(Config::defaults("a\nb").service, "a_b");
 }
 
 #[test]
@@ -297,6 +300,18 @@ fn a_bad_value_gives_one_warning_and_the_default() {
             "CORPROF_ENABLED",
             "maybe",
             "CORPROF_ENABLED=\"maybe\" is neither true nor false; using true",
+        ),
+        (
+            "DD_SERVICE",
+            "shop\u{1b}[2J",
+            "DD_SERVICE=\"shop\\u{1b}[2J\" is not a name: it has control characters; \
+             using the program's name",
+        ),
+        (
+            "CORPROF_SERVICE_VERSION",
+            "1\0",
+            "CORPROF_SERVICE_VERSION=\"1\\0\" is not a name: it has control characters; \
+             using that of `OTEL_RESOURCE_ATTRIBUTES`, if any",
         ),
         (
             "CORPROF_CPU_INTERVALL",

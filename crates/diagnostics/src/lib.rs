@@ -79,5 +79,7 @@ pub use transport::{Endpoint, Stream};
 #[cfg(unix)]
 pub use unix_endpoint::UnixEndpoint;
 pub use unreachable::Unreachable;
+#[cfg(unix)]
+pub use unreachable::user_name;
 #[cfg(windows)]
 pub use windows::{Hidden, Pipe, Socket, listening};

@@ -44,7 +44,10 @@ impl Unreachable {
             }
             Self::Mono => "it runs on Mono, which loads no such profiler".to_owned(),
             Self::SwitchedOff(setting) => format!("its diagnostics are switched off by {setting}"),
-            Self::OtherUser(user) => format!("it belongs to another user ({user})"),
+            Self::OtherUser(user) => match user_name(*user) {
+                Some(name) => format!("it belongs to another user, {name} (number {user})"),
+                None => format!("it belongs to another user (number {user})"),
+            },
             Self::Starting => "its runtime is still starting".to_owned(),
             Self::Stopped(_) => "it is stopped by a signal (SIGSTOP or Ctrl-Z)".to_owned(),
             Self::NoSocket(folders) => {
@@ -86,6 +89,20 @@ impl Unreachable {
         };
         remedy.to_owned()
     }
+}
+
+/// What the system calls a user, by number.
+#[cfg(unix)]
+#[must_use]
+pub fn user_name(user: u32) -> Option<String> {
+    use nix::unistd::{Uid, User};
+    User::from_uid(Uid::from_raw(user)).ok().flatten().map(|user| user.name)
+}
+
+/// Numbers are not asked for here.
+#[cfg(windows)]
+fn user_name(_user: u32) -> Option<String> {
+    None
 }
 
 impl fmt::Display for Unreachable {

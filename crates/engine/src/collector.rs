@@ -84,6 +84,7 @@ pub struct Collector {
     config: Config,
     log: Log,
     runtime_version: String,
+    instance: String,
     accounts: Accounts,
     /// Where files go, unless none are wanted.
     output: Option<Output>,
@@ -125,6 +126,8 @@ pub struct Parts {
     pub log: Log,
     /// Such as `CoreCLR 8.0.4`.
     pub runtime_version: String,
+    /// What tells the process from all others.
+    pub instance: String,
     /// Empty accounts.
     pub accounts: Accounts,
     /// The output folder, absolute.
@@ -152,6 +155,7 @@ impl Collector {
             config,
             log,
             runtime_version,
+            instance,
             accounts,
             folder,
             exporter,
@@ -170,6 +174,7 @@ impl Collector {
             config,
             log,
             runtime_version,
+            instance,
             accounts,
             output,
             exporter,
@@ -349,6 +354,7 @@ impl Collector {
             service: self.config.service.clone(),
             sampler: self.config.sampler.name().to_owned(),
             pid: u64::from(std::process::id()),
+            instance: self.instance.clone(),
             seq: self.seq(),
             cpu_interval_ns: nanos(self.config.cpu_interval),
             wall_interval_ns: nanos(self.config.wall_interval),

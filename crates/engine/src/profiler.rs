@@ -224,6 +224,7 @@ impl Profiler {
             config,
             log: session.log.clone(),
             runtime_version,
+            instance: ::export::id_text(self.id),
             accounts: Accounts::new(
                 shared,
                 wanted,

@@ -1,7 +1,9 @@
 //! Who sends: the process, as each target calls it.
 
 use config::{Config, tags};
-use profile::Profile;
+use profile::{Profile, SelfReport};
+
+use crate::parcel::checksum;
 
 /// What is said of the process in everything that is sent.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +75,7 @@ impl Identity {
                 self.service.clone_from(&report.service);
             }
             self.pid = report.pid;
+            self.id = process_id(report);
             self.runtime_version.clone_from(&report.runtime_version);
             self.agent_version.clone_from(&report.agent_version);
         }
@@ -88,6 +91,24 @@ impl Identity {
         let (first, second, last) = (bits >> 96, bits >> 80 & 0xffff, bits & 0xffff_ffff_ffff);
         format!("{first:08x}-{second:04x}-{version:04x}-{variant:04x}-{last:012x}")
     }
+}
+
+/// What tells the process of a report from all others, so that all its files are of one instance.
+/// Files of before there was an id have the service and the number alone.
+fn process_id(report: &SelfReport) -> [u8; 16] {
+    let told = Some(report.instance.as_str()).filter(|text| text.len() == 32);
+    let told = told.and_then(|text| u128::from_str_radix(text, 16).ok());
+    let half = |salt: &str| {
+        let text = format!("{salt} {} {}", report.pid, report.service);
+        u128::from(checksum(text.as_bytes()))
+    };
+    told.unwrap_or_else(|| (half("first") << 64) | half("second")).to_be_bytes()
+}
+
+/// An id of a process as reports have it.
+#[must_use]
+pub fn id_text(id: [u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(id))
 }
 
 /// The first value of each name, without empty ones.
@@ -128,6 +149,8 @@ pub fn random_id() -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
+    use profile::{Aggregate, Limits, Period};
+
     use super::*;
 
     #[test]
@@ -138,6 +161,27 @@ mod tests {
         assert_eq!(uuid.as_bytes()[14], b'4');
         assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
         assert_ne!(random_id(), random_id());
+    }
+
+    #[test]
+    fn all_files_of_a_process_are_of_one_instance() {
+        let of = |report: SelfReport| {
+            let mut profile = Aggregate::new(Limits::HOST).take(Period::default()).profile;
+            profile.report = Some(report);
+            let identity = Identity { id: random_id(), ..Identity::default() };
+            identity.of_profile(&profile, false).id
+        };
+        let id = random_id();
+        let told = SelfReport { pid: 1, instance: id_text(id), ..SelfReport::default() };
+        assert_eq!(of(told.clone()), id);
+        assert_eq!(of(SelfReport { seq: 1, ..told }), id);
+        let old = |pid, service: &str, instance: &str| {
+            let (service, instance) = (service.to_owned(), instance.to_owned());
+            of(SelfReport { pid, service, instance, ..SelfReport::default() })
+        };
+        let one = old(7, "shop", "");
+        assert_eq!(one, old(7, "shop", "no number"));
+        assert!(one != old(8, "shop", "") && one != old(7, "other", ""));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use deadline::Cut;
 pub use destination::{BadDestination, Destination, parcel};
 pub use exporter::{Exporter, StartError, destinations};
 pub use fault::{Fault, Stage};
-pub use identity::{Identity, random_id};
+pub use identity::{Identity, id_text, random_id};
 pub use parcel::Parcel;
 pub use place::Place;
 pub use request::{Answer, Post, Request};

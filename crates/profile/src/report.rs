@@ -30,6 +30,9 @@ pub struct SelfReport {
     pub sampler: String,
     /// The process id.
     pub pid: u64,
+    /// What tells the process from all others: 32 hexadecimal digits, by chance; empty in files of
+    /// before there was one.
+    pub instance: String,
     /// The number of the period in this process, from 0.
     pub seq: u64,
     /// CPU nanoseconds between two CPU samples of a thread.
@@ -141,7 +144,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 31] {
+    fn fields(&mut self) -> [Field<'_>; 32] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -150,6 +153,7 @@ impl SelfReport {
             Text("service", &mut self.service),
             Text("sampler", &mut self.sampler),
             Number("pid", &mut self.pid),
+            Text("instance", &mut self.instance),
             Number("seq", &mut self.seq),
             Number("cpu_interval_ns", &mut self.cpu_interval_ns),
             Number("wall_interval_ns", &mut self.wall_interval_ns),
@@ -333,6 +337,7 @@ mod tests {
             service: "orders = a\nb".into(),
             sampler: "timer".into(),
             pid: 42,
+            instance: "00112233445566778899aabbccddeeff".into(),
             own_cpu_ns: u64::MAX,
             gc_collections: [1, 0, 3],
             ..SelfReport::default()

@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 use profile::Profile;
 use profile::read::{DecodeError, OtlpProfile, decode_within, otlp_request, push_request};
 
-use crate::http::Request;
+use crate::http::{Request, Response};
 use crate::store::Meta;
 
 const OWN: &str = "/v1/push";
@@ -21,8 +21,10 @@ const INGEST: &str = "/ingest";
 const OTLP: &str = "/v1development/profiles";
 /// Bytes of a body, as it is sent.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a body or a profile once it is inflated.
+/// Bytes of a body, or of all the profiles in it, once they are inflated.
 const INFLATED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of what is between the parts of a form, as its standard has it.
+const BOUNDARY_BYTES_MAX: usize = 70;
 /// A label's name or value in bytes; longer ones are refused.
 const LABEL_BYTES_MAX: usize = 1 << 10;
 /// Labels of a profile.
@@ -59,6 +61,14 @@ impl Refusal {
     fn damaged(what: &str, error: &DecodeError) -> Self {
         Self::new(400, format!("this is no {what}, or a damaged one: {}", error.damage()))
     }
+
+    fn too_large() -> Self {
+        let text = format!(
+            "the body is larger than {} MiB once it is inflated; send less at once",
+            INFLATED_BYTES_MAX >> 20
+        );
+        Self::new(413, text)
+    }
 }
 
 /// Whether a path is one that senders push to.
@@ -67,18 +77,32 @@ pub fn is_push(path: &str) -> bool {
     [OWN, PUSH, INGEST, OTLP].contains(&path)
 }
 
+/// What is said once a push is taken: the empty answer of its protocol.
+#[must_use]
+pub fn taken(path: &str) -> Response {
+    match path {
+        PUSH => Response::of("application/proto", ""),
+        OTLP => Response::of("application/x-protobuf", ""),
+        _ => Response::json("{}"),
+    }
+}
+
 /// The profiles of a push, all of them or none; `now` is in seconds since 1970.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn take(request: &Request, now: u64) -> Result<Vec<Upload>, Refusal> {
     let body = plain_body(request)?;
-    match request.path.as_str() {
-        OWN => Ok(vec![own(request, body.into_owned(), now)?]),
-        INGEST => Ok(vec![ingest(request, &body, now)?]),
-        OTLP => otlp(request, &body, now),
-        _ => push(&body, now),
+    let uploads = match request.path.as_str() {
+        OWN => vec![own(request, body.into_owned(), now)?],
+        INGEST => vec![ingest(request, &body, now)?],
+        OTLP => otlp(request, &body, now)?,
+        _ => push(&body, now)?,
+    };
+    if uploads.is_empty() {
+        return Err(Refusal::new(400, "the request has no profile in it"));
     }
+    Ok(uploads)
 }
 
 /// The body, inflated if the sender says that it is gzip.
@@ -92,11 +116,7 @@ fn plain_body(request: &Request) -> Result<Cow<'_, [u8]>, Refusal> {
             let read = body.read_to_end(&mut plain);
             read.map_err(|error| Refusal::new(400, format!("the body is no gzip: {error}")))?;
             if plain.len() > INFLATED_BYTES_MAX {
-                let text = format!(
-                    "the body is larger than {} MiB once it is inflated; send less at once",
-                    INFLATED_BYTES_MAX >> 20
-                );
-                return Err(Refusal::new(413, text));
+                return Err(Refusal::too_large());
             }
             Ok(Cow::Owned(plain))
         }
@@ -129,7 +149,7 @@ fn own(request: &Request, body: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
             }
         }
     }
-    upload(told, body, now)
+    upload(told, body, now, &mut { INFLATED_BYTES_MAX })
 }
 
 fn push(body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
@@ -137,13 +157,11 @@ fn push(body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal> {
         Refusal::damaged("push request of Pyroscope's (protobuf, push.v1.PushRequest)", &error)
     };
     let mut uploads = Vec::new();
+    let mut room = INFLATED_BYTES_MAX;
     for series in push_request(body).map_err(wrong)? {
         for profile in &series.profiles {
-            uploads.push(upload(of_labels(&series.labels), profile.to_vec(), now)?);
+            uploads.push(upload(of_labels(&series.labels), profile.to_vec(), now, &mut room)?);
         }
-    }
-    if uploads.is_empty() {
-        return Err(Refusal::new(400, "the request has no profile in it"));
     }
     Ok(uploads)
 }
@@ -175,9 +193,6 @@ fn otlp(request: &Request, body: &[u8], now: u64) -> Result<Vec<Upload>, Refusal
         let written = profile::pprof::write(&profile, Vec::new());
         let bytes = written.map_err(|error| Refusal::new(400, error.to_string()))?;
         uploads.push(checked(told, bytes, profile, now)?);
-    }
-    if uploads.is_empty() {
-        return Err(Refusal::new(400, "the request has no profile in it"));
     }
     Ok(uploads)
 }
@@ -215,14 +230,16 @@ fn ingest(request: &Request, body: &[u8], now: u64) -> Result<Upload, Refusal> {
             .ok_or_else(|| Refusal::new(400, "the form has no part named profile"))?,
         None => body,
     };
-    upload(told, profile.to_vec(), now)
+    upload(told, profile.to_vec(), now, &mut { INFLATED_BYTES_MAX })
 }
 
 /// The boundary of a form.
 fn boundary(content_type: &str) -> Option<String> {
     let rest = content_type.strip_prefix("multipart/form-data")?;
     let text = rest.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?;
-    Some(format!("--{}", text.trim_matches('"')))
+    // A long one would be looked for for long.
+    let text = Some(text.trim_matches('"')).filter(|text| text.len() <= BOUNDARY_BYTES_MAX)?;
+    Some(format!("--{text}"))
 }
 
 /// The contents of a part of a form.
@@ -242,11 +259,14 @@ fn part<'a>(body: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// Reads and checks a profile.
-fn upload(told: Told, bytes: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
-    let wrong = |error| Refusal::damaged("profile (pprof, plain or gzip)", &error);
-    let profile = decode_within(&bytes, INFLATED_BYTES_MAX).map_err(wrong)?.profile;
-    checked(told, bytes, profile, now)
+/// Reads and checks a profile, of which so many bytes may come.
+fn upload(told: Told, bytes: Vec<u8>, now: u64, room: &mut usize) -> Result<Upload, Refusal> {
+    let decoded = decode_within(&bytes, *room).map_err(|error| match error {
+        DecodeError::TooLarge { .. } => Refusal::too_large(),
+        error => Refusal::damaged("profile (pprof, plain or gzip)", &error),
+    })?;
+    *room = room.saturating_sub(decoded.plain_bytes);
+    checked(told, bytes, decoded.profile, now)
 }
 
 fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upload, Refusal> {
@@ -263,14 +283,20 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
         ));
     }
     let instance = or(told.instance, report.map(|report| report.pid.to_string()));
-    let texts = [&service, &told.version, &instance];
     let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
-    if told.labels.len() > LABELS_MAX
-        || texts.into_iter().chain(labels).any(|text| text.len() > LABEL_BYTES_MAX)
-    {
+    let texts: Vec<&String> =
+        [&service, &told.version, &instance].into_iter().chain(labels).collect();
+    if told.labels.len() > LABELS_MAX || texts.iter().any(|text| text.len() > LABEL_BYTES_MAX) {
         let text = format!(
             "there are too many labels ({LABELS_MAX} are taken), or a text is too long \
              ({LABEL_BYTES_MAX} bytes are taken)"
+        );
+        return Err(Refusal::new(400, text));
+    }
+    if let Some(text) = texts.iter().find(|text| text.contains(char::is_control)) {
+        let text = format!(
+            "{text:?} has control characters: a service, version, instance or label can't; name \
+             it otherwise"
         );
         return Err(Refusal::new(400, text));
     }

@@ -1,6 +1,6 @@
 //! The flags of `corprof serve`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ Examples:
   CORPROF_SERVER_URL=http://localhost:4041 dotnet MyApp.dll
   curl --data-binary @a.pb.gz 'http://localhost:4041/v1/push?service=shop&version=1.2'";
 
+/// Where it listens if nobody says it.
+const PORT: u16 = 4041;
+
 /// `corprof serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -30,8 +33,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "corprof-data")]
     pub data: PathBuf,
 
-    /// Where it listens, by numbers: 127.0.0.1:4041, [::1]:4041, 0.0.0.0:4041
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4041")]
+    /// Where it listens, by numbers: 127.0.0.1:4041, [::1]:4041, 0.0.0.0:4041; or localhost:4041
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4041",
+          value_parser = address)]
     pub listen: SocketAddr,
 
     /// A file with the token that senders and readers have to have; otherwise CORPROF_SERVE_TOKEN
@@ -49,6 +53,25 @@ pub struct ServeArgs {
     /// How much of the latest time is held in memory, where questions are answered at once
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = age)]
     pub window: Duration,
+}
+
+/// `127.0.0.1:4041` as an address. Of names only that of this machine itself is known: what others
+/// lead to can change.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    match (host, port.parse::<u16>()) {
+        ("localhost", Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        (_, port) => {
+            let port = port.unwrap_or(PORT);
+            Err(format!(
+                "not an address in numbers with a port: write --listen 127.0.0.1:{port} for this \
+                 machine alone, or --listen 0.0.0.0:{port} and a token for all who can reach it"
+            ))
+        }
+    }
 }
 
 /// `7d` as a time.
@@ -80,6 +103,31 @@ fn split(text: &str, units: &[(&str, u64)]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_of_numbers_or_this_machine() {
+        for (text, is) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("[::1]:80", "[::1]:80"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("localhost:0", "127.0.0.1:0"),
+        ] {
+            assert_eq!(address(text).map(|address| address.to_string()), Ok(is.to_owned()));
+        }
+        for (text, line) in [
+            ("example.com:8080", "--listen 127.0.0.1:8080 "),
+            ("8080", "--listen 0.0.0.0:8080 "),
+            (":8080", "--listen 127.0.0.1:8080 "),
+            ("*:8080", "--listen 127.0.0.1:8080 "),
+            ("localhost", "--listen 127.0.0.1:4041 "),
+            ("0.0.0.0", "--listen 0.0.0.0:4041 "),
+            ("localhost:99999", "--listen 127.0.0.1:4041 "),
+            ("", "--listen 127.0.0.1:4041 "),
+        ] {
+            let why = address(text).unwrap_err();
+            assert!(why.contains(line), "{text}: {why}");
+        }
+    }
 
     #[test]
     fn times_and_sizes_have_units() {

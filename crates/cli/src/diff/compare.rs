@@ -23,7 +23,7 @@ pub struct Sum {
     pub ns: f64,
     /// The squares of the samples' nanoseconds.
     pub squares: f64,
-    /// Samples; infinite where time was measured.
+    /// Observations: samples, and what was charged without one; infinite where time was measured.
     pub count: f64,
 }
 
@@ -63,6 +63,8 @@ pub struct Part {
     pub functions: Vec<Sum>,
     /// All time.
     pub all: Sum,
+    /// Samples, as `corprof top` counts them; 0 where time was measured.
+    pub samples: u64,
     /// Requests that ended.
     pub requests: f64,
 }

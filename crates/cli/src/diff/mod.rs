@@ -56,6 +56,7 @@ struct Diff {
 struct Whole {
     files: usize,
     all: Sum,
+    samples: u64,
     requests: f64,
 }
 
@@ -141,6 +142,9 @@ impl Reader<'_> {
                 Clock::Wall => sum.add_measured(view.values.wall_ns),
             };
             add(&mut part.all);
+            if self.args.value == Clock::Cpu {
+                part.samples += view.values.count;
+            }
             let longest = seen.last().map_or(0, |last| last + 1).max(part.functions.len());
             part.functions.resize(longest, Sum::default());
             seen.iter().filter_map(|at| part.functions.get_mut(*at).map(add)).count();
@@ -242,8 +246,10 @@ impl Row {
 
 impl Whole {
     fn of(parts: &[Part]) -> Self {
-        let mut whole = Self { files: parts.len(), all: Sum::default(), requests: 0.0 };
+        let all = Sum::default();
+        let mut whole = Self { files: parts.len(), all, samples: 0, requests: 0.0 };
         for part in parts {
+            whole.samples += part.samples;
             whole.all.merge(&part.all);
             whole.requests += part.requests;
         }

@@ -99,11 +99,18 @@ fn texts(change: Option<Change>, text: impl Fn(f64) -> String) -> [String; 3] {
     [text(change.base), text(change.new), format!("{sign}{amount} ±{half}")]
 }
 
+/// Samples of a side; `None` where time was measured.
+fn samples(whole: &Whole) -> Option<u64> {
+    whole.all.count.is_finite().then_some(whole.samples)
+}
+
 fn whole(whole: &Whole) -> String {
     let files = count(whole.files, "file");
-    let samples = match whole.all.count {
-        n if n.is_finite() => format!("{} of ", count(n as usize, "sample")),
-        _ => String::new(),
+    let samples = match samples(whole) {
+        Some(samples) => {
+            format!("{} of ", count(usize::try_from(samples).unwrap_or(usize::MAX), "sample"))
+        }
+        None => String::new(),
     };
     let requests = match whole.requests {
         0.0 => String::new(),
@@ -139,8 +146,7 @@ pub fn json(diff: &Diff, failing: Option<&[&Row]>) -> Value {
         json!({
             "files": whole.files,
             "ns": whole.all.ns,
-            // Of measured time there are none.
-            "samples": whole.all.count,
+            "samples": samples(whole),
             "requests": whole.requests,
         })
     };

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use config::{Config, PROFILER_GUID};
+use config::{Config, PROFILER_GUID, Target};
 use diagnostics::{NamedProfiler, Switch, switched_off};
 
 use super::check::{Check, Level, Topic};
-use crate::spans;
 use crate::target::without_the_other;
+use crate::{sending, spans};
 
 /// How the program gets, or got, its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,7 @@ impl Variables<'_> {
         let mut checks = self.switches();
         checks.extend(self.profilers());
         checks.extend(self.settings());
+        checks.extend(self.targets());
         checks.extend(self.hooks());
         checks
     }
@@ -158,6 +159,28 @@ impl Variables<'_> {
         checks
     }
 
+    /// Where profiles are to be sent; whether they are taken there, `--export` tries.
+    fn targets(&self) -> Vec<Check> {
+        let (config, _) = Config::from_vars(self.all.iter().cloned(), "");
+        let check = |target: Target| match sending::destination(target, &config) {
+            Ok(destination) => Check::fine(
+                Topic::Export,
+                format!(
+                    "profiles are sent to {} at {}; `corprof doctor --export` tries that",
+                    target.name(),
+                    destination.address
+                ),
+            ),
+            Err(why) => Check::bad(
+                Topic::Export,
+                Level::Degrades,
+                format!("no profile can be sent to {}", target.name()),
+                why.to_string(),
+            ),
+        };
+        config.export.remote_targets().map(check).collect()
+    }
+
     /// .NET does not start a program one of whose hooks it can't load.
     fn hooks(&self) -> Vec<Check> {
         let value = self.get(spans::VARIABLE).unwrap_or_default();
@@ -210,6 +233,7 @@ mod tests {
             OURS,
             (PATH, "/there/libcorprof.so"),
             ("CORPROF_CPU_INTERVAL", "5ms"),
+            ("CORPROF_SERVER_URL", "http://localhost:4041"),
             ("DOTNET_STARTUP_HOOKS", "/there/a.dll:Some.Assembly"),
         ];
         for start in [Start::Ours, THEIRS] {
@@ -225,7 +249,7 @@ mod tests {
         let path = (PATH, "/gone/libcorprof.so");
         let datadog = (PATH, "/opt/Datadog.Trace.ClrProfiler.Native.so");
         let hook = ("DOTNET_STARTUP_HOOKS", "/there/a.dll:/gone/b.dll");
-        let cases: [Case<'_>; 11] = [
+        let cases: [Case<'_>; 14] = [
             (
                 Start::Ours,
                 &[("DOTNET_EnableDiagnostics", "0")],
@@ -259,6 +283,27 @@ mod tests {
                 "CORPROF_CPU_INTERVAL",
             ),
             (THEIRS, &[("CORPROF_ENABLED", "0")], Topic::Settings, Level::Prevents, "does nothing"),
+            (
+                Start::Ours,
+                &[("CORPROF_SERVER_URL", "nowhere:x")],
+                Topic::Export,
+                Level::Degrades,
+                "be sent to corprof",
+            ),
+            (
+                THEIRS,
+                &[("PYROSCOPE_SERVER_ADDRESS", "http://")],
+                Topic::Export,
+                Level::Degrades,
+                "be sent to pyroscope",
+            ),
+            (
+                Start::Ours,
+                &[("CORPROF_EXPORT", "datadog"), ("DD_PROFILING_AGENTLESS", "true")],
+                Topic::Export,
+                Level::Degrades,
+                "be sent to datadog",
+            ),
             (Start::Ours, &[hook], Topic::StartupHooks, Level::Prevents, "/gone/b.dll"),
             (THEIRS, &[hook], Topic::StartupHooks, Level::Prevents, "/gone/b.dll"),
         ];

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use profile::Profile;
 use profile::read::decode;
 use server::intake::Upload;
-use server::store::{Entry, Meta, Numbers, Store};
+use server::store::{Entry, Meta, Numbers, Place, Store};
 
 use crate::demangled;
 use crate::view::api::Api;
@@ -31,6 +31,8 @@ pub type Span = (u64, u64);
 /// Everything that a server has.
 pub struct Live {
     store: Mutex<Store>,
+    /// Held by who writes to the store, from the begin to the end.
+    writing: Mutex<()>,
     /// How much of the latest time is in memory, in microseconds.
     window_us: u64,
     api: RwLock<Arc<Api>>,
@@ -52,6 +54,7 @@ impl Live {
         let empty = Arc::new(Api::new(Columns::default(), String::new(), None));
         let live = Self {
             store: Mutex::new(store),
+            writing: Mutex::new(()),
             window_us,
             api: RwLock::new(empty),
             changing: RwLock::new(()),
@@ -82,19 +85,28 @@ impl Live {
     pub fn put(&self, uploads: Vec<Upload>, now: u64) -> io::Result<()> {
         let _changing = self.changing.read().unwrap_or_else(PoisonError::into_inner);
         let records: Vec<_> = uploads.iter().map(|one| (&one.meta, one.bytes.as_slice())).collect();
-        self.store().put(&records, now)?;
+        self.write(&records, now)?;
         let api = self.api();
         // What waited for long at its sender is of an older time.
         let begin_us = self.begin_us(now);
         let latest = uploads.into_iter().filter(|one| one.meta.end_us() > begin_us);
         for Upload { meta, mut profile, .. } in latest {
             demangled::name(&mut profile);
-            api.add(identity(&meta), &profile);
+            api.add(identity(&meta, &profile), &profile);
         }
         if api.columns().bytes() > BYTES_MAX {
             // If it is woken already, that is enough.
             let _ = self.wake.try_send(());
         }
+        Ok(())
+    }
+
+    fn write(&self, records: &[(&Meta, &[u8])], now: u64) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let appending = self.store().begin(now)?;
+        // Others may ask the store while the disk writes.
+        let written = appending.write(records)?;
+        self.store().commit(written);
         Ok(())
     }
 
@@ -159,7 +171,7 @@ impl Live {
     /// store counts at the next start, or was deleted just now.
     fn add_stored(&self, columns: &mut Columns, entry: &Entry) {
         if let Ok(profile) = self.stored(entry) {
-            columns.add(identity(&entry.meta), &profile);
+            columns.add(identity(&entry.meta, &profile), &profile);
         }
     }
 
@@ -193,7 +205,7 @@ impl Live {
     /// Reads the latest profiles anew.
     fn rebuild(&self, now: u64) {
         let begin_us = self.begin_us(now);
-        let (latest, last) = {
+        let (latest, mut last) = {
             let store = self.store();
             let all = store.entries();
             let latest = all.iter().rev().filter(|entry| entry.meta.end_us() > begin_us);
@@ -209,13 +221,21 @@ impl Live {
         }
         // In the order in which they came.
         columns.sources.reverse();
+        // What came while the disk was read, which nobody has to wait for, and the rest.
+        last = self.catch_up(&mut columns, last, begin_us);
         let _changing = self.changing.write().unwrap_or_else(PoisonError::into_inner);
+        self.catch_up(&mut columns, last, begin_us);
+        *self.api.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(self.of(columns));
+    }
+
+    /// Adds what came after that place and is of the latest time; gives the last place.
+    fn catch_up(&self, columns: &mut Columns, last: Option<Place>, begin_us: u64) -> Option<Place> {
         let is_new = |entry: &&Entry| last.is_none_or(|last| entry.place > last);
         let new: Vec<Entry> = self.store().entries().iter().filter(is_new).cloned().collect();
-        for entry in &new {
-            self.add_stored(&mut columns, entry);
+        for entry in new.iter().filter(|entry| entry.meta.end_us() > begin_us) {
+            self.add_stored(columns, entry);
         }
-        *self.api.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(self.of(columns));
+        new.last().map(|entry| entry.place).or(last)
     }
 
     /// The store's numbers.
@@ -232,14 +252,14 @@ impl Live {
     }
 }
 
-fn identity(meta: &Meta) -> Identity {
+fn identity(meta: &Meta, profile: &Profile) -> Identity {
     Identity {
-        name: format!("{} {}", meta.service, meta.instance),
+        name: format!("{} {}", meta.service, meta.instance).trim_end().to_owned(),
         service: meta.service.clone(),
         version: meta.version.clone(),
         instance: meta.instance.clone(),
         labels: meta.labels.clone(),
-        // Which thread is the process's first can't be told of many.
-        pid: 0,
+        // Its first thread has the same number, and is called so.
+        pid: profile.report.as_ref().map_or(0, |report| report.pid),
     }
 }

@@ -4,6 +4,8 @@ mod counters;
 mod live;
 
 use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +35,8 @@ const CONNECTIONS: usize = 256;
 const PUSHES: usize = 4;
 /// Questions that are answered at the same time: each takes some bytes for every row.
 const QUESTIONS: usize = 8;
+/// The same of older times, which have columns of their own.
+const OLDER: usize = 2;
 /// How often what is old is deleted.
 const MAINTENANCE: Duration = Duration::from_secs(30);
 /// Letters of a token, below which it could be guessed.
@@ -74,6 +78,7 @@ pub fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         rate: Mutex::new(Rate::default()),
         pushes: Turns::new(PUSHES),
         questions: Turns::new(QUESTIONS),
+        older: Turns::new(OLDER),
         counters: Counters::default(),
     });
     maintain(Arc::clone(&service), woken).context("can't start a thread")?;
@@ -115,8 +120,12 @@ fn maintain(service: Arc<Service>, woken: Receiver<()>) -> std::io::Result<()> {
     let work = move || {
         loop {
             let _ = woken.recv_timeout(MAINTENANCE);
-            if let Err(error) = service.live.maintain(now()) {
-                warn(format!("old profiles can't be deleted: {error}"));
+            // Whatever one profile does, what is old goes.
+            let done = catch_unwind(AssertUnwindSafe(|| service.live.maintain(now())));
+            match done {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => warn(format!("old profiles can't be deleted: {error}")),
+                Err(_) => warn("a fault of corprof's own in making room; please report it"),
             }
         }
     };
@@ -130,6 +139,8 @@ struct Service {
     rate: Mutex<Rate>,
     pushes: Turns,
     questions: Turns,
+    /// Questions about older times: each may have columns of its own.
+    older: Turns,
     counters: Counters,
 }
 
@@ -164,19 +175,12 @@ impl Service {
             Ok(()) => {
                 self.counters.taken.fetch_add(count, Ordering::Relaxed);
                 self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-                match request.path.as_str() {
-                    // The empty answers of their protocols.
-                    "/push.v1.PusherService/Push" => Response::of("application/proto", ""),
-                    "/v1development/profiles" => Response::of("application/x-protobuf", ""),
-                    _ => Response::json("{}"),
-                }
+                intake::taken(&request.path)
             }
             Err(error) => {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);
                 warn(format!("profiles can't be written, and their sender was told so: {error}"));
-                let text = "the profile can't be written here, and nothing of it is kept; send it \
-                            again later";
-                Response::error(507, text).with("Retry-After", "60")
+                not_written(&error)
             }
         }
     }
@@ -189,16 +193,19 @@ impl Service {
             });
             return Response::json(progress.to_string());
         }
-        let api = match request.part("span").map(span) {
-            None => self.live.api(),
-            Some(None) => return Response::error(400, "span= is FROM-TO, in microseconds"),
-            Some(Some(span)) => match self.live.span(span) {
-                Ok(api) => api,
-                Err(error) => return Response::error(400, &format!("{error:#}")),
-            },
-        };
         let begin = Instant::now();
-        let _turn = self.questions.take();
+        // Whoever waits for a turn holds no columns that others have replaced.
+        let (_turn, api) = match request.part("span").map(span) {
+            None => (self.questions.take(), self.live.api()),
+            Some(None) => return Response::error(400, "span= is FROM-TO, in microseconds"),
+            Some(Some(span)) => (
+                self.older.take(),
+                match self.live.span(span) {
+                    Ok(api) => api,
+                    Err(error) => return Response::error(400, &format!("{error:#}")),
+                },
+            ),
+        };
         let answer = api.answer(question, request);
         self.counters.answered(begin.elapsed());
         answer.unwrap_or_else(|| Response::error(404, "there is nothing here"))
@@ -209,6 +216,15 @@ impl Service {
         let text = self.counters.text(self.live.numbers(), rows);
         Response::of("text/plain; version=0.0.4", text)
     }
+}
+
+/// What is said to the sender of a profile that can't be written. It keeps it, and may send it
+/// again.
+fn not_written(error: &io::Error) -> Response {
+    let text = format!(
+        "the profile can't be written here: {error}; nothing of it is kept, send it again later"
+    );
+    Response::error(507, &text).with("Retry-After", "60")
 }
 
 /// `FROM-TO`, in microseconds since 1970.

@@ -65,6 +65,9 @@ fn parts(columns: &Columns, side: &Side<'_>, is_total: bool) -> Vec<Part> {
             _ => sum.add_measured(ns as u64),
         };
         add(&mut part.all);
+        if selection.value == Value::Cpu {
+            part.samples += count;
+        }
         functions_of(columns, nodes[row], is_total, &mut seen);
         seen.iter().filter_map(|at| part.functions.get_mut(*at as usize).map(add)).count();
     });

@@ -66,26 +66,20 @@ pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Fai
     let guard = guard.context("the system gives no random numbers for the link")?;
     let link = guard.link();
     let viewer = Arc::new(Viewer::new(guard, files.len()));
+    let mut columns = Columns::default();
+    let mut left = files.iter();
+    // The link leads to something: a file was read.
+    while columns.sources.is_empty() {
+        let Some(path) = left.next() else { return Err(Failure::new(FAILED, NOTHING)) };
+        viewer.read(path, &mut columns);
+    }
     let handler: Arc<dyn Handler> = viewer.clone();
     let listening = thread::Builder::new()
         .name("view".to_owned())
         .spawn(move || server.run(&handler, &AtomicBool::new(false)))
         .context("can't start a thread")?;
     note(format!("open {link} (good for one use; Ctrl-C ends it)"));
-    let mut columns = Columns::default();
-    for path in files {
-        match files::read(path) {
-            Ok(decoded) => add(&mut columns, path, decoded),
-            Err(error) => {
-                viewer.problems.fetch_add(1, Ordering::Relaxed);
-                error_of_file(&error);
-            }
-        }
-        viewer.done.fetch_add(1, Ordering::Relaxed);
-    }
-    if columns.sources.is_empty() {
-        return Err(Failure::new(FAILED, NOTHING));
-    }
+    left.for_each(|path| viewer.read(path, &mut columns));
     let name = names(&columns);
     let _ = viewer.api.set(Api::new(columns, name, Some(symbols.to_vec())));
     let _ = listening.join();
@@ -144,6 +138,18 @@ impl Viewer {
     fn new(guard: Guard, files: usize) -> Self {
         let (done, problems) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { guard, files, done, problems, api: OnceLock::new() }
+    }
+
+    /// Adds what a file holds, or says why it can't be read.
+    fn read(&self, path: &Path, columns: &mut Columns) {
+        match files::read(path) {
+            Ok(decoded) => add(columns, path, decoded),
+            Err(error) => {
+                self.problems.fetch_add(1, Ordering::Relaxed);
+                error_of_file(&error);
+            }
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
     }
 
     fn progress(&self) -> Response {

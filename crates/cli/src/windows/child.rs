@@ -30,6 +30,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// How long it ran.
     pub elapsed: Duration,
+    /// For how long of that it was stopped; no signal does that here.
+    pub stopped: Duration,
 }
 
 impl Ended {
@@ -41,6 +43,11 @@ impl Ended {
     /// What ended the program before anything in it could write a last profile.
     pub fn cut_off_by(&self) -> Option<String> {
         self.signal.map(signal_name)
+    }
+
+    /// How the sentence about how long it ran goes on.
+    pub fn while_stopped(&self) -> String {
+        String::new()
     }
 }
 

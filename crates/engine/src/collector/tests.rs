@@ -39,6 +39,7 @@ fn collector(name: &str) -> (Collector, PathBuf) {
             config: Config::defaults("service"),
             log,
             runtime_version: String::new(),
+            instance: String::new(),
             accounts,
             folder: folder.clone(),
             exporter: None,

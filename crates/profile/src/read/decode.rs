@@ -38,6 +38,8 @@ pub struct Decoded {
     /// Why the profiler's own numbers, or those of endpoints, could not be read, where they are
     /// there; the samples are good.
     pub report_error: Option<ReportError>,
+    /// Bytes of it once it was inflated.
+    pub plain_bytes: usize,
 }
 
 /// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
@@ -69,7 +71,7 @@ pub fn decode_within(bytes: &[u8], bytes_max: usize) -> Result<Decoded, DecodeEr
     for (position, sample) in samples.enumerate() {
         decoder.sample(position, sample?)?;
     }
-    decoder.finish()
+    decoder.finish(plain.len())
 }
 
 /// Which value of a sample is which, and how many nanoseconds one is.
@@ -320,7 +322,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Decoded, DecodeError> {
+    fn finish(mut self, plain_bytes: usize) -> Result<Decoded, DecodeError> {
         self.moments()?;
         let tables = self.tables;
         let comments = tables.comments.iter().map(|position| tables.text(*position));
@@ -343,7 +345,7 @@ impl<'a> Decoder<'a> {
             duration_ns: tables.duration_ns,
             cpu_interval_ns: tables.period,
         });
-        Ok(Decoded { profile: Profile { report, ..taken.profile }, report_error })
+        Ok(Decoded { profile: Profile { report, ..taken.profile }, report_error, plain_bytes })
     }
 }
 

@@ -1,23 +1,29 @@
 //! Connections: a thread each, no more than so many, none for longer than it is of use.
+//!
+//! Whoever is slow is left in the end: with its head soon, with a body and an answer after a while.
+//! And where there is no place for one more, the one goes that is waited for longest, so that many
+//! who are slow keep nobody out.
 
-use std::io::{self, BufReader, Read, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::connections::{Connection, Connections};
 use super::request::{Head, Refused, Request};
 use super::response::Response;
 
 /// How long a client may take to send a body.
 const BODY: Duration = Duration::from_secs(60);
-/// How long it may take nothing of what it is sent.
+/// How long it may take to take an answer, some tens of megabytes over a thin line.
+const ANSWER: Duration = Duration::from_secs(300);
+/// How long it may take nothing of it.
 const SLOW: Duration = Duration::from_secs(10);
 /// Pause after an error of accepting, such as one of too many open files.
 const BREATH: Duration = Duration::from_millis(50);
-
 /// How long a client that was refused may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -36,22 +42,34 @@ pub trait Handler: Send + Sync + 'static {
 /// What is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; those beyond are closed with 503.
+    /// Connections at once. For one more another goes that is waited for; if all are at work, it
+    /// is answered with 503.
     pub connections: usize,
     /// Bytes of a body.
     pub body: usize,
     /// Bytes of all bodies that are held; those beyond are answered with 503.
     pub bodies: usize,
-    /// How long a connection waits for the whole head of its next request.
-    pub patience: Duration,
+    /// How long a client may take to send the whole head of a request.
+    pub head: Duration,
+    /// How long a connection may be idle between two requests.
+    pub idle: Duration,
+    /// How long a client that sends a body, or takes an answer, is not sent away for another.
+    pub undisturbed: Duration,
 }
 
 impl Limits {
-    /// So many connections and bytes of a body, 16 of the largest bodies, and half a minute.
+    /// So many connections and bytes of a body, 16 of the largest bodies; five seconds for a head,
+    /// and half a minute between two.
     #[must_use]
     pub const fn new(connections: usize, body: usize) -> Self {
-        let bodies = body.saturating_mul(16);
-        Self { connections, body, bodies, patience: Duration::from_secs(30) }
+        Self {
+            connections,
+            body,
+            bodies: body.saturating_mul(16),
+            head: Duration::from_secs(5),
+            idle: Duration::from_secs(30),
+            undisturbed: Duration::from_secs(5),
+        }
     }
 }
 
@@ -81,7 +99,7 @@ impl Server {
 
     /// Answers until `stop`, which is looked at with each connection.
     pub fn run(&self, handler: &Arc<dyn Handler>, stop: &AtomicBool) {
-        let open = Arc::new(AtomicUsize::new(0));
+        let connections = Connections::new(self.limits.connections);
         let held = Arc::new(AtomicUsize::new(0));
         for stream in self.listener.incoming() {
             if stop.load(Ordering::Acquire) {
@@ -91,113 +109,192 @@ impl Server {
                 thread::sleep(BREATH);
                 continue;
             };
-            let Some(place) = Place::take(&open, 1, self.limits.connections) else {
-                refuse(&stream, 503, "too many connections; try again later");
-                continue;
+            let connection = match connections.admit(stream) {
+                Ok(connection) => connection,
+                Err(stream) => {
+                    say_last(
+                        &stream,
+                        &Response::error(503, "too many connections; try again later"),
+                    );
+                    continue;
+                }
             };
             let (handler, limits, held) = (Arc::clone(handler), self.limits, Arc::clone(&held));
-            let serve = move || {
-                let _place = place;
-                serve(&stream, &*handler, limits, &held);
-            };
+            let serve = move || Serving { connection: &connection, limits, held }.serve(&*handler);
             // Without a thread the client sees its connection closed.
             let _ = thread::Builder::new().name("http".to_owned()).spawn(serve);
         }
     }
 }
 
-/// Places among the connections, or bytes of the bodies, until it is dropped.
-struct Place {
+/// Bytes of the bodies, until it is dropped.
+struct Held {
     taken: Arc<AtomicUsize>,
     count: usize,
 }
 
-impl Place {
+impl Held {
     /// `None` if more than `most` would be taken.
     fn take(taken: &Arc<AtomicUsize>, count: usize, most: usize) -> Option<Self> {
         let before = taken.fetch_add(count, Ordering::AcqRel);
-        let place = Self { taken: Arc::clone(taken), count };
-        (before.saturating_add(count) <= most).then_some(place)
+        let held = Self { taken: Arc::clone(taken), count };
+        (before.saturating_add(count) <= most).then_some(held)
     }
 }
 
-impl Drop for Place {
+impl Drop for Held {
     fn drop(&mut self) {
         self.taken.fetch_sub(self.count, Ordering::AcqRel);
     }
 }
 
-/// What a client sends, up to some time: one that drips would otherwise stay for ever.
+/// A stream up to some time: a client that drips would otherwise stay for ever.
 struct Patient<'a> {
     stream: &'a TcpStream,
     until: Instant,
 }
 
+impl Patient<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
 impl Read for Patient<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_read_timeout(Some(self.left()?))?;
         (&mut &*self.stream).read(to)
     }
 }
 
-/// Answers a connection's requests, one after the other.
-fn serve(stream: &TcpStream, handler: &dyn Handler, limits: Limits, held: &Arc<AtomicUsize>) {
-    let _ = stream.set_nodelay(true);
-    let _ = stream.set_write_timeout(Some(SLOW));
-    let mut reader = BufReader::new(Patient { stream, until: Instant::now() });
-    loop {
-        reader.get_mut().until = Instant::now() + limits.patience;
-        let head = match Head::read(&mut reader, limits.body) {
-            Ok(Some(head)) => head,
-            Ok(None) | Err(Refused::Gone) => return,
-            Err(Refused::With(status, why)) => return refuse(stream, status, why),
-        };
-        if head.length > 0
-            && let Ok(Some(answer)) =
-                catch_unwind(AssertUnwindSafe(|| handler.refuses(&head.request)))
-        {
-            say_last(stream, &answer);
-            return linger(stream);
-        }
-        let Some(_held) = Place::take(held, head.length, limits.bodies) else {
-            return refuse(stream, 503, "too much is being sent at once; try again later");
-        };
-        reader.get_mut().until = Instant::now() + BODY;
-        if head.expects && (&*stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
-            return;
-        }
-        let Ok(request) = head.body(&mut reader) else { return };
-        // Whatever one request does, others are answered.
-        let answer = catch_unwind(AssertUnwindSafe(|| handler.answer(&request)));
-        let answer = answer
-            .unwrap_or_else(|_| Response::error(500, "a fault of corprof's own; please report it"));
-        if answer.write(&mut &*stream, request.keeps_alive).is_err() || !request.keeps_alive {
-            return;
+impl Write for Patient<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?.min(SLOW)))?;
+        (&mut &*self.stream).write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection and what it may take.
+struct Serving<'a> {
+    connection: &'a Connection,
+    limits: Limits,
+    /// Bytes of the bodies of all connections.
+    held: Arc<AtomicUsize>,
+}
+
+/// Why no further request is read.
+enum End {
+    /// The client has gone, or has to.
+    Gone,
+    /// It is told why.
+    Refused(Response),
+}
+
+impl End {
+    /// Goes on, or ends without a word.
+    fn unless(goes_on: bool) -> Result<(), Self> {
+        if goes_on { Ok(()) } else { Err(Self::Gone) }
+    }
+}
+
+impl From<Refused> for End {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Gone => Self::Gone,
+            Refused::With(status, why) => Self::Refused(Response::error(status, why)),
         }
     }
 }
 
-fn refuse(stream: &TcpStream, status: u16, why: &str) {
-    say_last(stream, &Response::error(status, why));
+impl Serving<'_> {
+    /// Answers requests, one after the other.
+    fn serve(&self, handler: &dyn Handler) {
+        let stream = self.connection.stream();
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(Patient { stream, until: Instant::now() });
+        loop {
+            match self.exchange(&mut reader, handler) {
+                Ok(()) => {}
+                Err(End::Gone) => return,
+                Err(End::Refused(answer)) => {
+                    say_last(stream, &answer);
+                    return self.linger();
+                }
+            }
+            // Up to the first byte of the next request.
+            reader.get_mut().until = Instant::now() + self.limits.idle;
+            if !self.connection.waits(Instant::now()) || reader.fill_buf().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A request and its answer.
+    fn exchange(
+        &self,
+        reader: &mut BufReader<Patient<'_>>,
+        handler: &dyn Handler,
+    ) -> Result<(), End> {
+        let now = Instant::now();
+        reader.get_mut().until = now + self.limits.head;
+        End::unless(self.connection.waits(now))?;
+        let head = Head::read(reader, self.limits.body)?.ok_or(End::Gone)?;
+        End::unless(self.connection.works())?;
+        if head.length > 0
+            && let Ok(Some(answer)) =
+                catch_unwind(AssertUnwindSafe(|| handler.refuses(&head.request)))
+        {
+            return Err(End::Refused(answer));
+        }
+        let held = Held::take(&self.held, head.length, self.limits.bodies);
+        let too_much = || Response::error(503, "too much is being sent at once; try again later");
+        let _held = held.ok_or_else(|| End::Refused(too_much()))?;
+        let request = self.body(head, reader)?;
+        End::unless(self.connection.works())?;
+        // Whatever one request does, others are answered.
+        let answer = catch_unwind(AssertUnwindSafe(|| handler.answer(&request)));
+        let answer = answer
+            .unwrap_or_else(|_| Response::error(500, "a fault of corprof's own; please report it"));
+        let now = Instant::now();
+        End::unless(self.connection.waits(now + self.limits.undisturbed))?;
+        let mut to = Patient { stream: self.connection.stream(), until: now + ANSWER };
+        let written = answer.write(&mut to, request.keeps_alive);
+        End::unless(written.is_ok() && request.keeps_alive)
+    }
+
+    fn body(&self, head: Head, reader: &mut BufReader<Patient<'_>>) -> Result<Request, End> {
+        let now = Instant::now();
+        reader.get_mut().until = now + BODY;
+        End::unless(self.connection.waits(now + self.limits.undisturbed))?;
+        if head.expects {
+            let mut to = Patient { stream: self.connection.stream(), until: now + SLOW };
+            let asked = to.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            End::unless(asked.is_ok())?;
+        }
+        Ok(head.body(reader)?)
+    }
+
+    /// Takes what is under way: closed with something unread, a connection is reset, and its
+    /// client may not see the answer.
+    fn linger(&self) {
+        let now = Instant::now();
+        if self.connection.waits(now) {
+            let mut from = Patient { stream: self.connection.stream(), until: now + LINGER };
+            // It ends by an error, if not before.
+            let _ = io::copy(&mut from, &mut io::sink());
+        }
+    }
 }
 
 /// Answers, and hears no more.
 fn say_last(stream: &TcpStream, answer: &Response) {
-    let _ = stream.set_write_timeout(Some(SLOW));
-    let _ = answer.write(&mut &*stream, false);
-    let _ = stream.shutdown(std::net::Shutdown::Write);
-}
-
-/// Takes what is under way: closed with something unread, a connection is reset, and its client may
-/// not see the answer.
-fn linger(stream: &TcpStream) {
-    let until = Instant::now() + LINGER;
-    // It ends by an error, if not before.
-    let _ = io::copy(&mut Patient { stream, until }, &mut io::sink());
+    let _ = answer.write(&mut Patient { stream, until: Instant::now() + SLOW }, false);
+    let _ = stream.shutdown(Shutdown::Write);
 }
 
 #[cfg(test)]
@@ -269,8 +366,8 @@ mod tests {
 
     #[test]
     fn a_client_that_drips_is_left_and_others_are_answered() {
-        let patience = Duration::from_millis(300);
-        let address = started(Limits { patience, ..Limits::new(4, 10) });
+        let head = Duration::from_millis(300);
+        let address = started(Limits { head, ..Limits::new(4, 10) });
         let mut dripping = TcpStream::connect(address).unwrap();
         dripping.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         // A byte at a time, until nobody listens any more.
@@ -279,16 +376,61 @@ mod tests {
         while dripping.write_all(b"G").is_ok() && !matches!(dripping.read(&mut answer), Ok(0)) {
             assert!(begin.elapsed() < Duration::from_secs(60), "it is waited for");
         }
-        let mut other = TcpStream::connect(address).unwrap();
-        // Two requests on one connection.
-        for path in ["/a", "/b"] {
-            write!(other, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        assert!(two_requests(address));
+    }
+
+    /// Two requests on one connection; whether they are answered.
+    fn two_requests(address: SocketAddr) -> bool {
+        let mut stream = TcpStream::connect(address).unwrap();
+        ["/a", "/b"].iter().all(|path| {
             let mut text = Vec::new();
-            while !text.ends_with(path.as_bytes()) {
-                let mut byte = [0; 1];
-                other.read_exact(&mut byte).unwrap();
+            let mut byte = [0; 1];
+            let asked = write!(stream, "GET {path} HTTP/1.1\r\n\r\n").is_ok();
+            while !text.ends_with(path.as_bytes()) && stream.read_exact(&mut byte).is_ok() {
                 text.extend(byte);
             }
+            asked && text.ends_with(path.as_bytes())
+        })
+    }
+
+    /// Nobody's time is over here: an answer can only come since there was made room for it.
+    #[test]
+    fn whoever_is_waited_for_keeps_nobody_out() {
+        let for_ever = Duration::from_secs(3_600);
+        let limits = Limits { head: for_ever, idle: for_ever, ..Limits::new(6, 10) };
+        let address = started(limits);
+        let connected = |begun: &str| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(begun.as_bytes()).unwrap();
+            stream
+        };
+        // Nothing is sent, a head stops, an answered one is idle, a refused one goes on sending.
+        let idle = "GET /a HTTP/1.1\r\n\r\n";
+        let refused = "POST /secret HTTP/1.1\r\nContent-Length: 10\r\n\r\n";
+        for begun in ["", "GET / HT", idle, refused] {
+            let _slow: Vec<TcpStream> = (0..6).map(|_| connected(begun)).collect();
+            // While all of them are being answered there is no place, for a moment.
+            let begin = Instant::now();
+            while !two_requests(address) {
+                assert!(begin.elapsed() < Duration::from_secs(60), "{begun:?} keeps others out");
+            }
+        }
+    }
+
+    /// What is being sent, or answered, is not cut off for somebody new.
+    #[test]
+    fn a_body_under_way_stays() {
+        let undisturbed = Duration::from_secs(3_600);
+        let address = started(Limits { undisturbed, ..Limits::new(1, 10) });
+        let (mut sending, first) = asked(address);
+        assert!(first.contains(" 100 "), "{first}");
+        let (_other, refused) = asked(address);
+        assert!(refused.contains(" 503 "), "{refused}");
+        sending.write_all(b"0123456789").unwrap();
+        let mut text = String::new();
+        let mut reader = BufReader::new(&sending);
+        while !text.contains("200 OK") {
+            assert!(reader.read_line(&mut text).unwrap() > 0, "{text}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Requests are parsed by `httparse`; all else is bounded here: heads, bodies, connections, and the
 //! time that a client may take.
 
+mod connections;
 mod listen;
 mod request;
 mod response;

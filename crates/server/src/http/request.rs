@@ -107,6 +107,9 @@ impl Head {
         let mut parsed = httparse::Request::new(&mut headers);
         match parsed.parse(bytes) {
             Ok(status) if status.is_complete() => {}
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(Refused::With(431, "the request has too many headers"));
+            }
             _ => return Err(Refused::With(400, "this is no HTTP request")),
         }
         let method = match parsed.method {
@@ -242,6 +245,8 @@ mod tests {
         };
         assert_eq!(refused("nonsense\r\n\r\n"), 400);
         assert_eq!(refused(&long), 431);
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(HEADERS_MAX + 1));
+        assert_eq!(refused(&many), 431);
         assert_eq!(refused("DELETE / HTTP/1.1\r\n\r\n"), 405);
         assert_eq!(refused("POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\n"), 413);
         assert_eq!(refused("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), 400);

@@ -10,17 +10,22 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use record::Meta;
 use segment::Segment;
+pub use segment::{Appending, Written};
 
 /// A segment takes no more records once it has that many bytes, or is that old: the smaller, the
 /// finer is what is deleted at once.
 const SEGMENT_BYTES: u64 = 32 << 20;
 const SEGMENT_SECONDS: u64 = 3_600;
+
+/// Bytes of memory of what is known of profiles: a million and more of them.
+const KNOWN_BYTES_MAX: u64 = 512 << 20;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug)]
@@ -113,22 +118,43 @@ impl Store {
     /// # Errors
     /// That of the system. The store is as before.
     pub fn put(&mut self, profiles: &[(&Meta, &[u8])], now: u64) -> io::Result<()> {
+        let written = self.begin(now)?.write(profiles)?;
+        self.commit(written);
+        Ok(())
+    }
+
+    /// The first of the three steps of [`Store::put`], for who does not want to hold the store
+    /// while the disk writes: the others are [`Appending::write`] and [`Store::commit`]. Who has
+    /// begun ends it before anybody begins again.
+    ///
+    /// # Errors
+    /// That of the system, also if somebody has removed the folder.
+    pub fn begin(&mut self, now: u64) -> io::Result<Appending> {
         let is_full = |segment: &Segment| {
             segment.bytes() >= SEGMENT_BYTES || now.saturating_sub(segment.begun) > SEGMENT_SECONDS
         };
-        if self.segments.last().is_none_or(is_full) {
-            let next = self.segments.last().map_or(1, |segment| segment.number + 1);
-            self.segments.push(Segment::create(&self.folder, next, now)?);
-        }
-        let Some(segment) = self.segments.last_mut() else { return Ok(()) };
-        if !segment.is_there(&self.folder) {
+        let last = self.segments.last().filter(|last| !is_full(last));
+        if let Some(segment) = last {
+            if segment.is_there(&self.folder) {
+                return segment.appending();
+            }
             let why = format!("the folder {} was removed", self.folder.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        let places = segment.append(profiles)?;
-        let metas = profiles.iter().map(|(meta, _)| (*meta).clone());
-        self.entries.extend(metas.zip(places).map(|(meta, place)| Entry { meta, place }));
-        Ok(())
+        let next = self.segments.last().map_or(1, |segment| segment.number + 1);
+        let segment = Segment::create(&self.folder, next, now)?;
+        let appending = segment.appending();
+        self.segments.push(segment);
+        appending
+    }
+
+    /// Takes up what was written.
+    pub fn commit(&mut self, written: Written) {
+        // It is the last: nobody has begun another one.
+        if let Some(segment) = self.segments.last_mut() {
+            segment.grow(&written);
+        }
+        self.entries.extend(written.entries);
     }
 
     /// All profiles, in the order in which they came.
@@ -161,17 +187,7 @@ impl Store {
     /// # Errors
     /// That of the system; what could be deleted is.
     pub fn expire(&mut self, now: u64) -> io::Result<u64> {
-        let mut gone = Vec::new();
-        let mut bytes: u64 = self.segments.iter().map(Segment::bytes).sum();
-        // The last one is being written.
-        let sealed = self.segments.len().saturating_sub(1);
-        for segment in self.segments.iter().take(sealed) {
-            let is_old = now.saturating_sub(segment.ended) > self.retention.seconds;
-            if is_old || bytes > self.retention.bytes {
-                bytes -= segment.bytes();
-                gone.push(segment.number);
-            }
-        }
+        let gone = self.too_much(now, KNOWN_BYTES_MAX);
         let mut result = Ok(());
         self.segments.retain(|segment| {
             if !gone.contains(&segment.number) {
@@ -188,6 +204,28 @@ impl Store {
         let deleted = (before - self.entries.len()) as u64;
         self.numbers.deleted += deleted;
         result.map(|()| deleted)
+    }
+
+    /// The numbers of the segments that are old, or too much on disk or in memory.
+    fn too_much(&self, now: u64, known_max: u64) -> Vec<u64> {
+        let mut known_of: HashMap<u64, u64> = HashMap::new();
+        for entry in &self.entries {
+            *known_of.entry(entry.place.segment).or_default() += entry.meta.size();
+        }
+        let mut known: u64 = known_of.values().sum();
+        let mut bytes: u64 = self.segments.iter().map(Segment::bytes).sum();
+        let mut gone = Vec::new();
+        // The last one is being written.
+        let sealed = self.segments.len().saturating_sub(1);
+        for segment in self.segments.iter().take(sealed) {
+            let is_old = now.saturating_sub(segment.ended) > self.retention.seconds;
+            if is_old || bytes > self.retention.bytes || known > known_max {
+                bytes -= segment.bytes();
+                known -= known_of.get(&segment.number).copied().unwrap_or_default();
+                gone.push(segment.number);
+            }
+        }
+        gone
     }
 
     /// Its numbers.

@@ -19,6 +19,9 @@ pub(super) const HEAD: u64 = 12;
 /// A longer record is none of ours.
 pub(super) const LENGTH_MAX: u32 = 256 << 20;
 
+/// Bytes that a label's two texts have besides their letters.
+const LABEL: usize = 2 * size_of::<String>();
+
 /// What is known of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
@@ -43,6 +46,14 @@ impl Meta {
     #[must_use]
     pub fn end_us(&self) -> u64 {
         self.begin_us.saturating_add(self.duration_us)
+    }
+
+    /// Bytes of memory, nearly.
+    pub(super) fn size(&self) -> u64 {
+        let labels = self.labels.iter().map(|(name, value)| LABEL + name.len() + value.len());
+        let texts = [&self.service, &self.version, &self.instance];
+        let texts = texts.into_iter().map(String::len);
+        (size_of::<Self>() + texts.chain(labels).sum::<usize>()) as u64
     }
 
     fn to_bytes(&self) -> Vec<u8> {

@@ -47,12 +47,28 @@ fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:012}{SUFFIX}"))
 }
 
+/// Has the disk know which files there are.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// NTFS keeps a journal of that, and a folder can't be opened as a file.
+#[cfg(windows)]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 impl Segment {
-    /// A new one, which is in its folder when this returns.
+    /// A new one, which is in its folder when this returns. If it fails, none is there.
     pub(super) fn create(folder: &Path, number: u64, begun: u64) -> io::Result<Self> {
-        let file =
-            File::options().read(true).write(true).create_new(true).open(path(folder, number))?;
-        File::open(folder)?.sync_all()?;
+        let path = path(folder, number);
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        if let Err(error) = sync_folder(folder) {
+            // Else the next one of that number can't be made.
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
         Ok(Self { number, begun, ended: begun, file, length: 0 })
     }
 
@@ -101,29 +117,16 @@ impl Segment {
         Ok(found)
     }
 
-    /// Adds records, which are on disk when this returns. If it fails, none of them is there.
-    pub(super) fn append(&mut self, profiles: &[(&Meta, &[u8])]) -> io::Result<Vec<Place>> {
-        let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the profile is too large");
-        let begin = self.length;
-        let mut bytes = Vec::new();
-        let mut places = Vec::with_capacity(profiles.len());
-        for (meta, profile) in profiles {
-            let offset = begin + bytes.len() as u64;
-            let before = bytes.len();
-            record::put(&mut bytes, meta, profile).ok_or_else(too_long)?;
-            let length = u32::try_from((bytes.len() - before) as u64 - HEAD).unwrap_or(u32::MAX);
-            places.push(Place { segment: self.number, offset, length });
-        }
-        let written = self.file.write_all_at(&bytes, begin).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            // Else a later record would follow what is half there.
-            let _ = self.file.set_len(begin);
-            return Err(error);
-        }
-        self.length = begin + bytes.len() as u64;
-        let last = profiles.iter().map(|(meta, _)| meta.received).max().unwrap_or_default();
-        self.ended = self.ended.max(last);
-        Ok(places)
+    /// What adds records at its end; one at a time.
+    pub(super) fn appending(&self) -> io::Result<Appending> {
+        Ok(Appending { file: self.reader()?, segment: self.number, begin: self.length })
+    }
+
+    /// Takes up what was added.
+    pub(super) fn grow(&mut self, written: &Written) {
+        self.length = written.end;
+        let last = written.entries.iter().map(|entry| entry.meta.received).max();
+        self.ended = self.ended.max(last.unwrap_or_default());
     }
 
     /// Whether its file still lies in the folder: what is added to one that was removed is lost.
@@ -146,5 +149,49 @@ impl Segment {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+/// Adds records to a segment, without the store, which others may ask meanwhile.
+#[derive(Debug)]
+pub struct Appending {
+    file: File,
+    segment: u64,
+    begin: u64,
+}
+
+/// Records that are on disk, and not in the store yet.
+#[derive(Debug)]
+pub struct Written {
+    pub(super) entries: Vec<Entry>,
+    /// Where the segment ends with them.
+    end: u64,
+}
+
+impl Appending {
+    /// Writes profiles, which are on disk when this returns. If it fails, none of them is there.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn write(self, profiles: &[(&Meta, &[u8])]) -> io::Result<Written> {
+        let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the profile is too large");
+        let mut bytes = Vec::new();
+        let mut entries = Vec::with_capacity(profiles.len());
+        for (meta, profile) in profiles {
+            let before = bytes.len();
+            record::put(&mut bytes, meta, profile).ok_or_else(too_long)?;
+            let offset = self.begin + before as u64;
+            let length = u32::try_from((bytes.len() - before) as u64 - HEAD).unwrap_or(u32::MAX);
+            let place = Place { segment: self.segment, offset, length };
+            entries.push(Entry { meta: (*meta).clone(), place });
+        }
+        let file = &self.file;
+        let written = file.write_all_at(&bytes, self.begin).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // Else a later record would follow what is half there.
+            let _ = file.set_len(self.begin);
+            return Err(error);
+        }
+        Ok(Written { entries, end: self.begin + bytes.len() as u64 })
     }
 }

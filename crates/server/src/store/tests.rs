@@ -1,10 +1,10 @@
 //! What was put in is there, whatever happened then.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::file_at::FileExt as _;
 use super::*;
 
 const KEPT: Retention = Retention { seconds: 3600, bytes: 1 << 30 };
@@ -186,4 +186,35 @@ fn nothing_is_taken_once_the_folder_is_gone() {
     let refused = store.put(&[(&meta(2), b"two")], 100).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     assert_eq!(store.entries().len(), 1, "the store is as before");
+}
+
+/// Many small profiles with much known of each need more memory than disk.
+#[test]
+fn what_is_known_has_a_bound_too() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    for hour in 0..4 {
+        put(&mut store, hour, 10_000 * hour + 100);
+    }
+    let one = meta(0).size();
+    assert!(one > 150 && one < 500, "{one}");
+    assert_eq!(store.too_much(100, u64::MAX), []);
+    assert_eq!(store.too_much(100, 4 * one), []);
+    assert_eq!(store.too_much(100, 4 * one - 1), [1]);
+    assert_eq!(store.too_much(100, 0), [1, 2, 3], "the last is being written");
+}
+
+/// While the disk writes, the store answers; what is written is not in it before it is taken up.
+#[test]
+fn what_is_being_written_holds_nobody_up() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    put(&mut store, 0, 100);
+    let written = store.begin(100).unwrap().write(&[(&meta(1), &profile(1))]).unwrap();
+    check(&store, [0]);
+    assert_eq!(store.expire(u64::MAX).unwrap(), 0, "the last one stays");
+    store.commit(written);
+    check(&store, 0..2);
+    drop(store);
+    check(&folder.open(), 0..2);
 }
