@@ -104,11 +104,14 @@ pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Resul
     }
     let mut stream = connected(socket, Instant::now() + PATIENCE)?;
     let user = process.status().ok().and_then(|status| status.user());
-    let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?.uid();
-    if !is_believed(heard, user) {
+    let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?;
+    if !is_believed((heard.pid(), heard.uid()), (process.pid(), user)) {
         bail!(
-            "another user (number {heard}) listens at {shown}, who is not believed: delete it, or \
-             start the process with TMPDIR set to a folder that only its user may write to"
+            "process {} of the user with number {} listens at {shown}, and is not believed: delete \
+             it, or start process {} with TMPDIR set to a folder that only its user may write to",
+            heard.pid(),
+            heard.uid(),
+            process.pid()
         );
     }
     // As text: that this pipe is broken is no end of our own output.
@@ -138,9 +141,12 @@ fn exchange(stream: &mut UnixStream, text: &str, deadline: Instant) -> io::Resul
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Whether what a user says is what the agent of that user's process says.
-fn is_believed(heard: u32, user: Option<u32>) -> bool {
-    heard == 0 || heard == Uid::effective().as_raw() || Some(heard) == user
+/// Whether a process and its user, as heard, are the process that was asked and its user. A link
+/// in a folder that others may write to leads to another process's agent, which would obey us.
+fn is_believed(heard: (i32, u32), asked: (u32, Option<u32>)) -> bool {
+    let ((pid, user), (process, owner)) = (heard, asked);
+    let is_user = user == 0 || user == Uid::effective().as_raw() || Some(user) == owner;
+    is_user && u32::try_from(pid) == Ok(process)
 }
 
 /// A connection to who listens there, made by that time: where many wait, others wait for ever.
@@ -210,8 +216,11 @@ mod tests {
     fn the_user_of_the_process_and_root_are_believed_and_strangers_are_not() {
         let own = Uid::effective().as_raw();
         let stranger = own + 4711;
+        let is_believed = |user: u32, owner: Option<u32>| super::is_believed((7, user), (7, owner));
         assert!(is_believed(own, None) && is_believed(0, None));
         assert!(is_believed(stranger, Some(stranger)));
         assert!(!is_believed(stranger, Some(own)) && !is_believed(stranger, None));
+        assert!(!super::is_believed((8, 0), (7, None)), "another process, also root's");
+        assert!(!super::is_believed((0, own), (7, None)), "one that can't be seen");
     }
 }

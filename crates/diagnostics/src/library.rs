@@ -1,7 +1,9 @@
 //! What an ELF file says of the system that it is made for.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use object::elf::{DT_NEEDED, DT_NULL, ET_DYN, FileHeader64};
@@ -42,7 +44,7 @@ pub struct Library {
 #[derive(Debug)]
 pub enum NotALibrary {
     /// It can't be read.
-    Unreadable(std::io::Error),
+    Unreadable(io::Error),
     /// It has no ELF header for 64 bits, or is damaged.
     NotElf,
 }
@@ -62,7 +64,7 @@ impl Library {
     /// # Errors
     /// If it can't be read or is none.
     pub fn read(path: &Path) -> Result<Self, NotALibrary> {
-        let cache = ReadCache::new(File::open(path).map_err(NotALibrary::Unreadable)?);
+        let cache = ReadCache::new(open(path).map_err(NotALibrary::Unreadable)?);
         Self::parse(&cache).map_err(|_| NotALibrary::NotElf)
     }
 
@@ -98,10 +100,17 @@ impl Library {
     /// # Errors
     /// If it can't be read or is none.
     pub fn exports(path: &Path, symbols: &[&str]) -> Result<Vec<bool>, NotALibrary> {
-        let cache = ReadCache::new(File::open(path).map_err(NotALibrary::Unreadable)?);
+        let cache = ReadCache::new(open(path).map_err(NotALibrary::Unreadable)?);
         let names = exported(&cache, symbols).map_err(|_| NotALibrary::NotElf)?;
         Ok(names)
     }
+}
+
+/// Opens a regular file. Another user's process may have put a pipe in its place, whose opening
+/// would wait for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
 }
 
 fn exported<'data, R: ReadRef<'data>>(data: R, wanted: &[&str]) -> object::Result<Vec<bool>> {
@@ -219,5 +228,13 @@ mod tests {
         assert!(matches!(missing, Err(NotALibrary::Unreadable(_))));
         let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         assert!(matches!(Library::read(&text), Err(NotALibrary::NotElf)));
+        let pipe = std::env::temp_dir().join(format!("corprof-pipe-{}", std::process::id()));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/")] {
+            let read = Library::read(path);
+            assert!(matches!(read, Err(NotALibrary::Unreadable(_))), "{path:?}");
+            assert!(Library::exports(path, &[]).is_err(), "{path:?}");
+        }
+        std::fs::remove_file(pipe).unwrap();
     }
 }

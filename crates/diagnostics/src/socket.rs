@@ -58,7 +58,7 @@ impl Socket {
         let folders = folders(process, environment.as_deref().ok());
         match find(process, &folders) {
             Some(path) => {
-                let endpoint = UnixEndpoint::new(path);
+                let endpoint = UnixEndpoint::new(path, process.pid());
                 Ok(Self { process: process.clone(), endpoint, timeout: REQUEST_TIMEOUT })
             }
             None => Err(why_none(process, environment.as_deref(), folders)),

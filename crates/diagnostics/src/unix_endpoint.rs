@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 
 use crate::{Endpoint, Stream};
 
@@ -19,17 +20,19 @@ const BUSY_RETRY: Duration = Duration::from_millis(5);
 /// Bytes of a path that fit in a socket's address (`sun_path` is 108, with a zero at its end).
 const ADDRESS_BYTES_MAX: usize = 107;
 
-/// A Unix socket in the file system.
+/// A process's Unix socket in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixEndpoint {
     path: PathBuf,
+    pid: u32,
 }
 
 impl UnixEndpoint {
-    /// The socket with this path, however long that is.
+    /// The socket with this path, however long that is, at which that process listens. Nobody else
+    /// is spoken to: who may write to the folder may have put a link to another's socket there.
     #[must_use]
-    pub fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub fn new(path: PathBuf, pid: u32) -> Self {
+        Self { path, pid }
     }
 
     /// Where it is.
@@ -63,6 +66,12 @@ impl Endpoint for UnixEndpoint {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+        let heard = getsockopt(&socket, PeerCredentials)?.pid();
+        if u32::try_from(heard) != Ok(self.pid) {
+            let pid = self.pid;
+            let what = format!("process {heard} listens at it, and not process {pid}");
+            return Err(io::Error::other(what));
         }
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(false)?;

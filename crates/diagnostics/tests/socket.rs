@@ -18,9 +18,13 @@ use diagnostics::{
 const LONG: Duration = Duration::from_secs(60);
 /// Short: what does not answer is not waited for longer.
 const SHORT: Duration = Duration::from_millis(50);
-const PID: u32 = 4711;
 const OWN_PID: u32 = 12;
 const START: u64 = 777;
+
+/// The number outside: who listens here is this process.
+fn pid() -> u32 {
+    std::process::id()
+}
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -34,9 +38,9 @@ impl Fake {
         let fake = Self(std::env::temp_dir().join(name));
         fs::create_dir_all(fake.0.join("root/tmp")).unwrap();
         fs::create_dir_all(fake.0.join("task/1")).unwrap();
-        let zeros = "0 ".repeat(18);
-        fake.write("stat", &format!("{PID} (a) (b c) S {zeros}{START} 0 0"));
-        fake.write("status", &format!("NSpid:\t{PID}\t{OWN_PID}\nUid:\t0\t0\t0\t0\n"));
+        let (pid, zeros) = (pid(), "0 ".repeat(18));
+        fake.write("stat", &format!("{pid} (a) (b c) S {zeros}{START} 0 0"));
+        fake.write("status", &format!("NSpid:\t{pid}\t{OWN_PID}\nUid:\t0\t0\t0\t0\n"));
         fake.write("environ", environment);
         fake.write("cmdline", "dotnet\0Shop.dll\0");
         fake.write("maps", "7f00-7f01 r-xp 00000000 fe:00 1   /app/libcoreclr.so\n");
@@ -48,7 +52,7 @@ impl Fake {
     }
 
     fn process(&self) -> Process {
-        Process::in_folder(PID, self.0.clone())
+        Process::in_folder(pid(), self.0.clone())
     }
 
     fn socket_path(&self, folder: &str, pid: u32, start: u64) -> PathBuf {
@@ -119,7 +123,7 @@ fn info(texts: &[&str]) -> Vec<u8> {
 #[test]
 fn the_socket_is_the_one_of_this_start_and_of_the_number_inside() {
     let fake = Fake::new("A=1\0");
-    for (pid, start) in [(OWN_PID, START - 1), (OWN_PID, START + 1), (PID, START)] {
+    for (pid, start) in [(OWN_PID, START - 1), (OWN_PID, START + 1), (pid(), START)] {
         fs::write(fake.socket_path("tmp", pid, start), "").unwrap();
     }
     let found = Socket::of_process(&fake.process());
@@ -155,9 +159,9 @@ fn why_there_is_no_socket_is_said() {
     native.write("task/1/comm", ".NET Finalizer\n");
     assert!(matches!(why(&native), Unreachable::NoSocket(_)));
     let dead = Fake::new("");
-    dead.write("stat", &format!("{PID} (a) Z {}{START}", "0 ".repeat(18)));
+    dead.write("stat", &format!("{} (a) Z {}{START}", pid(), "0 ".repeat(18)));
     assert!(matches!(why(&dead), Unreachable::NoProcess));
-    let gone = Process::in_folder(PID, "/nowhere".into());
+    let gone = Process::in_folder(pid(), "/nowhere".into());
     assert!(matches!(Socket::of_process(&gone), Err(Unreachable::NoProcess)));
 }
 
@@ -374,6 +378,23 @@ fn another_processor_is_seen() {
     fs::write(&path, bytes).unwrap();
     let told = attach(&fake, library).unwrap_err();
     assert!(matches!(told, AttachError::OtherMachine(243, _)), "{told:?}");
+}
+
+/// Who may write to a process's temporary folder may put a link to another's socket there, and a
+/// runtime does what it is told: load a library.
+#[test]
+fn another_process_is_not_spoken_to() {
+    let fake = Fake::new("");
+    let listener = fake.listen();
+    let other = Process::in_folder(pid() + 1, fake.0.clone());
+    let socket = Socket::of_process(&other).unwrap().with_timeout(LONG);
+    let error = socket.process_info().unwrap_err();
+    let expected = format!("process {} listens at it, and not process {}", pid(), pid() + 1);
+    assert!(error.to_string().contains(&expected), "{error}");
+    let (mut connection, _) = listener.accept().unwrap();
+    let mut said = Vec::new();
+    connection.read_to_end(&mut said).unwrap();
+    assert!(said.is_empty(), "{said:?}");
 }
 
 #[test]
