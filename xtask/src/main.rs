@@ -51,8 +51,8 @@ tasks:
   test     everything that has to hold: format, lints, build, all tests; with a summary
   truth [--write] [--from OUTPUT]
            run the truth tests and print, or write to docs/truth.md, what they measured
-  servers  build an OpenTelemetry collector, Pyroscope's official API and Datadog's own exporter,
-           and hold what is sent against them
+  servers  build an OpenTelemetry collector, a Pyroscope server, Pyroscope's official API and
+           Datadog's own exporter, and hold what is sent against them
   setup    install the pinned .NET runtimes and compilers and compile the test programs
   signal-closure [--lib PATH]
            follow all that the signal handler can reach in the linked library

@@ -27,7 +27,8 @@ fn trimmed<'a>(
 }
 
 /// Without percent-encoding; what is not one stays as it is.
-fn decoded(text: &str) -> String {
+#[must_use]
+pub fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

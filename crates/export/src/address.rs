@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use config::Secret;
+use config::{Secret, tags};
 
 /// How a place is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Scheme {
 }
 
 /// A place to send to. Shown, it has neither user nor query, which may be secrets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     /// How to speak.
     pub scheme: Scheme,
@@ -29,7 +29,7 @@ pub struct Address {
     pub path: String,
     /// The socket's file.
     pub socket: PathBuf,
-    /// `user:password`, if they are in the address.
+    /// `user:password`, if they are in the address, without percent-encoding.
     pub user: Secret,
 }
 
@@ -118,7 +118,7 @@ impl Address {
             port,
             path,
             socket: PathBuf::new(),
-            user: Secret::new(user.to_owned()),
+            user: Secret::new(tags::decoded(user)),
         })
     }
 
@@ -153,6 +153,12 @@ impl fmt::Display for Address {
     }
 }
 
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,11 +175,13 @@ mod tests {
         ] {
             let address = Address::parse(text).expect(text);
             assert_eq!(address.to_string(), shown);
-            assert!(!format!("{address:?}").contains("secret:"), "{text}");
+            assert!(!format!("{address:?}").contains("secret"), "{text}");
         }
         let address = Address::parse("http://user:pass@a:8080/p?x=1").expect("an address");
         assert_eq!(address.user.reveal(), "user:pass");
         assert_eq!((address.path.as_str(), address.port), ("/p?x=1", 8080));
+        let encoded = Address::parse("http://me:p%40ss%2Fword@a").expect("an address");
+        assert_eq!(encoded.user.reveal(), "me:p@ss/word");
     }
 
     #[test]

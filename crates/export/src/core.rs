@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::parcel::Parcel;
 use crate::place::Place;
 use crate::request::{Answer, Request};
-use crate::spool::Waiting;
+use crate::spool::{Survives, Waiting};
 use crate::status::{Counts, Status};
 use crate::turns::Turns;
 use crate::verdict::{Verdict, Why};
@@ -123,9 +123,16 @@ impl Core {
         }
     }
 
+    /// Counts profiles that were given up before they came here.
+    pub fn dropped(&mut self, target: Target, n: u64) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.destination.target == target) {
+            lane.counts.dropped = lane.counts.dropped.saturating_add(n);
+        }
+    }
+
     /// Moves the oldest of a queue to the disk, or gives it up if there is no room for it anywhere.
     fn spool_front(&mut self, at: usize) {
-        if self.keep_front(at) {
+        if self.keep_front(at, Survives::Machine) {
             return;
         }
         if let Some(lane) = self.lanes.get_mut(at).filter(|lane| lane.is_full()) {
@@ -135,10 +142,11 @@ impl Core {
     }
 
     /// Moves the oldest of a queue to the disk; returns whether that could be done.
-    fn keep_front(&mut self, at: usize) -> bool {
+    fn keep_front(&mut self, at: usize, survives: Survives) -> bool {
         let Some(lane) = self.lanes.get_mut(at) else { return false };
         let Some(front) = lane.queue.front() else { return false };
-        let kept = self.place.make().and_then(|spool| spool.put(&lane.name, &front.parcel));
+        let kept =
+            self.place.make().and_then(|spool| spool.put(&lane.name, &front.parcel, survives));
         match kept {
             Ok(lost) => {
                 lane.queue.pop_front();
@@ -184,15 +192,33 @@ impl Core {
     pub fn settle(&mut self, now_ns: u64) {
         for at in 0..self.lanes.len() {
             let waits = |lane: &Lane| lane.backoff.until_ns() > now_ns && !lane.queue.is_empty();
-            while self.lanes.get(at).is_some_and(waits) && self.keep_front(at) {}
+            while self.lanes.get(at).is_some_and(waits) && self.keep_front(at, Survives::Machine) {}
         }
     }
 
-    /// Puts all on disk that waits in memory, at the end; what can't be kept is lost and said.
+    /// Puts on disk what has to wait until older ones that are there have been sent: who is killed
+    /// loses what is in memory, and after a long outage that may take minutes.
+    pub fn line_up(&mut self) {
+        for at in 0..self.lanes.len() {
+            while self.is_behind(at) && self.keep_front(at, Survives::Machine) {}
+        }
+    }
+
+    fn is_behind(&self, at: usize) -> bool {
+        let Some(lane) = self.lanes.get(at) else { return false };
+        let Some(front) = lane.queue.front() else { return false };
+        let is_next = |time_ns| !lane.turns.is_passed(time_ns);
+        let oldest = self.place.made().and_then(|spool| spool.oldest(&lane.name, is_next));
+        is_next(front.parcel.start_unix_ns)
+            && oldest.is_some_and(|oldest| oldest.time_ns <= front.parcel.start_unix_ns)
+    }
+
+    /// Puts all on disk that waits in memory, at the end; what can't be kept is lost and said. The
+    /// system may write it later: a process can't end while one of its threads waits for a disk.
     pub fn spool_all(&mut self) {
         for at in 0..self.lanes.len() {
             while self.lanes.get(at).is_some_and(|lane| !lane.queue.is_empty()) {
-                if !self.keep_front(at) {
+                if !self.keep_front(at, Survives::Process) {
                     self.give_up(at);
                 }
             }
@@ -238,7 +264,7 @@ impl Core {
         for step in 1..=count {
             let at = self.last.wrapping_add(step) % count;
             let is_due = self.lanes.get(at).is_some_and(|lane| lane.backoff.until_ns() <= now_ns);
-            if is_due && let Some(job) = self.job(at, queue_only) {
+            if is_due && let Some(job) = self.job(at, queue_only, now_ns) {
                 self.last = at;
                 return Some(job);
             }
@@ -246,13 +272,14 @@ impl Core {
         None
     }
 
-    fn job(&mut self, at: usize, queue_only: bool) -> Option<Job> {
-        let job = self.job_in_turn(at, queue_only);
-        let is_again = job.is_none() && self.lanes.get_mut(at)?.turns.again();
-        if is_again { self.job_in_turn(at, queue_only) } else { job }
+    fn job(&mut self, at: usize, queue_only: bool, now_ns: u64) -> Option<Job> {
+        let job = self.job_in_turn(at, queue_only, now_ns);
+        let lane = self.lanes.get_mut(at)?;
+        let is_again = job.is_none() && lane.backoff.until_ns() <= now_ns && lane.turns.again();
+        if is_again { self.job_in_turn(at, queue_only, now_ns) } else { job }
     }
 
-    fn job_in_turn(&mut self, at: usize, queue_only: bool) -> Option<Job> {
+    fn job_in_turn(&mut self, at: usize, queue_only: bool, now_ns: u64) -> Option<Job> {
         let lane = self.lanes.get_mut(at)?;
         let turns = &lane.turns;
         let queued = lane.queue.iter().find(|one| !turns.is_passed(one.parcel.start_unix_ns));
@@ -265,7 +292,7 @@ impl Core {
                     break;
                 }
                 match spool.read(&oldest) {
-                    Some(parcel) => {
+                    Ok(Some(parcel)) => {
                         let request = lane.destination.request(&parcel);
                         let time_ns = oldest.time_ns;
                         return Some(Job {
@@ -275,9 +302,16 @@ impl Core {
                             request,
                         });
                     }
-                    None => {
+                    Ok(None) => {
                         spool.remove(&oldest);
                         lane.counts.damaged = lane.counts.damaged.saturating_add(1);
+                    }
+                    // The program may have no descriptor left, or be another user's by now.
+                    Err(error) => {
+                        lane.turns.failed(oldest.time_ns);
+                        lane.backoff.failed(now_ns, None);
+                        lane.error = Some(format!("a profile that waits can't be read: {error}"));
+                        return None;
                     }
                 }
             }

@@ -1,4 +1,9 @@
 //! The thread that sends, and how profiles get to it.
+//!
+//! Two locks. `core` is held while files are read, written and synchronized, so it is the
+//! exporter's thread's; nobody else takes it but `corprof-keep`, for which nobody waits without an
+//! end. The `desk` is what others know: it is held for moments only, and never while anything is
+//! waited for. Who holds both took `core` first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,16 +18,21 @@ use crate::core::{Core, Say};
 use crate::deadline::Cut;
 use crate::destination::{Destination, parcel};
 use crate::identity::Identity;
-use crate::place::Place;
+use crate::inbox::Inbox;
+use crate::place::{Place, Whereabouts};
 use crate::request::Post;
 use crate::status::Status;
 
 /// The thread's name.
 const THREAD: &str = "corprof-export";
+/// The name of the thread that puts on disk what is left, should the other hang.
+const KEEPER: &str = "corprof-keep";
 /// How often it is looked for what other processes left.
 const ADOPT_EVERY: Duration = Duration::from_secs(60);
 /// How much longer than the limit the end may take: until a wait is over that had begun.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long the end waits for the disk, should the thread not have ended by then.
+const KEEP_MAX: Duration = Duration::from_secs(2);
 
 /// Why there is no exporter.
 #[derive(Debug)]
@@ -41,25 +51,72 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-struct State {
-    core: Core,
+/// What passes between the thread and everybody else.
+#[derive(Default)]
+struct Desk {
+    inbox: Inbox,
+    /// How it went when the thread last looked.
+    status: Vec<Status>,
     /// Somebody wants it to end.
     is_ending: bool,
     /// The thread has ended.
     has_ended: bool,
+    /// All that was left has been put on disk, or was given up.
+    is_kept: bool,
 }
 
 struct Shared {
-    state: Mutex<State>,
+    core: Mutex<Core>,
+    desk: Mutex<Desk>,
     changed: Condvar,
     cut: Cut,
     timeout: Duration,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn core(&self) -> MutexGuard<'_, Core> {
         // What a panicked holder left is what waited before, or a little less.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        // The same holds here.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the core what has come in; returns whether somebody wants an end.
+    fn take_in(&self, core: &mut Core) -> bool {
+        let (arrived, is_ending) = {
+            let mut desk = self.desk();
+            (desk.inbox.take(), desk.is_ending)
+        };
+        for (target, n) in arrived.dropped {
+            core.dropped(target, n);
+        }
+        for parcel in arrived.parcels {
+            core.accept(parcel);
+            self.publish(core);
+        }
+        is_ending
+    }
+
+    /// Has others know how it goes.
+    fn publish(&self, core: &Core) {
+        self.desk().status = core.status();
+    }
+
+    /// Waits until something comes in or an end is wanted, at most so long.
+    fn wait(&self, limit: Duration) {
+        let is_idle = |desk: &mut Desk| desk.inbox.is_empty() && !desk.is_ending;
+        drop(self.changed.wait_timeout_while(self.desk(), limit, is_idle));
+    }
+
+    /// Puts all on disk that is left.
+    fn keep_all(&self) {
+        let mut core = self.core();
+        self.take_in(&mut core);
+        core.spool_all();
+        self.publish(&core);
     }
 }
 
@@ -69,6 +126,7 @@ pub struct Exporter {
     identity: Identity,
     say: Say,
     targets: Vec<Target>,
+    whereabouts: Whereabouts,
     flush_limit: Duration,
     /// The process that it is of: a fork has no such thread, and what waits is its parent's.
     pid: u32,
@@ -99,11 +157,13 @@ impl Exporter {
             }
         };
         let place = Place::new(&config.export, temporary, crate::identity::random_id());
+        let whereabouts = place.whereabouts().clone();
         let seed = u64::from_ne_bytes(std::array::from_fn(|at| identity.id[at]));
         let core = Core::new(destinations, place, Arc::clone(&say), seed);
         let targets = core.targets().collect();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { core, is_ending: false, has_ended: false }),
+            desk: Mutex::new(Desk { status: core.status(), ..Desk::default() }),
+            core: Mutex::new(core),
             changed: Condvar::new(),
             cut,
             timeout: config.export.timeout,
@@ -111,14 +171,15 @@ impl Exporter {
         spawn(Arc::clone(&shared), client).map_err(StartError::Thread)?;
         let flush_limit = config.export.exit_flush;
         let pid = std::process::id();
-        Ok(Some(Self { shared, identity, say, targets, flush_limit, pid }))
+        Ok(Some(Self { shared, identity, say, targets, whereabouts, flush_limit, pid }))
     }
 
     fn is_fork(&self) -> bool {
         std::process::id() != self.pid
     }
 
-    /// Hands a profile over. It is made ready here, on the caller's thread, and sent on the other.
+    /// Hands a profile over. It is made ready here, on the caller's thread, and kept and sent on
+    /// the other.
     pub fn offer(&self, profile: &Profile) {
         if self.is_fork() {
             return;
@@ -126,7 +187,7 @@ impl Exporter {
         for target in &self.targets {
             match parcel(*target, profile, &self.identity) {
                 Some(Ok(parcel)) => {
-                    self.shared.lock().core.accept(parcel);
+                    self.shared.desk().inbox.put(parcel);
                     self.shared.changed.notify_all();
                 }
                 Some(Err(error)) => {
@@ -142,13 +203,19 @@ impl Exporter {
     /// How it goes with each target.
     #[must_use]
     pub fn status(&self) -> Vec<Status> {
-        if self.is_fork() { Vec::new() } else { self.shared.lock().core.status() }
+        if self.is_fork() {
+            return Vec::new();
+        }
+        let desk = self.shared.desk();
+        let mut status = desk.status.clone();
+        status.iter_mut().for_each(|status| desk.inbox.add_to(status));
+        status
     }
 
     /// The spool's folder.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
-        if self.is_fork() { PathBuf::new() } else { self.shared.lock().core.folder() }
+        if self.is_fork() { PathBuf::new() } else { self.whereabouts.folder() }
     }
 
     /// Adds how it goes to the profiler's own numbers.
@@ -166,28 +233,50 @@ impl Exporter {
         }
     }
 
-    /// Ends: sends what it can within the limit, and puts the rest on disk.
+    /// Ends: sends what it can within the limit, and puts the rest on disk. Whatever the network
+    /// and the disk do, it takes no longer than the limit and some seconds.
     pub fn stop(&self) {
         if self.is_fork() {
             return;
         }
-        let mut state = self.shared.lock();
-        state.is_ending = true;
+        self.shared.desk().is_ending = true;
         self.shared.cut.after(self.flush_limit);
         self.shared.changed.notify_all();
-        let limit = self.flush_limit + GRACE;
-        let waited = self.shared.changed.wait_timeout_while(state, limit, |s| !s.has_ended);
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if !state.has_ended {
-            // It hangs, as in a look-up of a host. What it was sending may go twice.
-            state.core.spool_all();
+        let has_ended = self.wait_until(self.flush_limit + GRACE, |desk| desk.has_ended);
+        if has_ended && self.shared.desk().inbox.is_empty() {
+            return;
         }
+        // It hangs, as in a look-up of a host: what it was sending may go twice. Or in the disk,
+        // and then this thread must not.
+        self.shared.desk().is_kept = false;
+        let shared = Arc::clone(&self.shared);
+        let keep = move || {
+            let _panicked = catch_unwind(AssertUnwindSafe(|| shared.keep_all()));
+            shared.desk().is_kept = true;
+            shared.changed.notify_all();
+        };
+        let spawned = sys::thread::spawn(KEEPER, keep).is_ok();
+        if !spawned || !self.wait_until(KEEP_MAX, |desk| desk.is_kept) {
+            let folder = self.folder();
+            let text = format!(
+                "the disk of {} does not answer: profiles that were not sent may be lost",
+                folder.display()
+            );
+            (self.say)(LogLevel::Error, &text);
+        }
+    }
+
+    /// Waits until something holds, at most so long; returns whether it does.
+    fn wait_until(&self, limit: Duration, holds: impl Fn(&Desk) -> bool) -> bool {
+        let desk = self.shared.desk();
+        let waited = self.shared.changed.wait_timeout_while(desk, limit, |desk| !holds(desk));
+        holds(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Whether its thread has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.is_fork() || self.shared.lock().has_ended
+        self.is_fork() || self.shared.desk().has_ended
     }
 }
 
@@ -211,10 +300,9 @@ pub fn destinations(config: &Config, say: &Say) -> Vec<Destination> {
 fn spawn(shared: Arc<Shared>, client: Client) -> std::io::Result<()> {
     let body = move || {
         let _panicked = catch_unwind(AssertUnwindSafe(|| run(&shared, client)));
-        let mut state = shared.lock();
         // After a panic, too, what waits is kept.
-        state.core.spool_all();
-        state.has_ended = true;
+        let _panicked = catch_unwind(AssertUnwindSafe(|| shared.keep_all()));
+        shared.desk().has_ended = true;
         shared.changed.notify_all();
     };
     sys::thread::spawn(THREAD, body)
@@ -223,34 +311,43 @@ fn spawn(shared: Arc<Shared>, client: Client) -> std::io::Result<()> {
 fn run(shared: &Shared, mut client: Client) {
     let adopt_ns = u64::try_from(ADOPT_EVERY.as_nanos()).unwrap_or(u64::MAX);
     let mut next_adopt_ns = 0;
-    let mut state = shared.lock();
+    let mut core = shared.core();
     loop {
+        let is_ending = shared.take_in(&mut core);
         let now_ns = sys::clock::monotonic_ns();
-        if now_ns >= next_adopt_ns && !state.is_ending {
-            state.core.adopt();
+        if now_ns >= next_adopt_ns && !is_ending {
+            core.adopt();
             next_adopt_ns = now_ns.saturating_add(adopt_ns);
         }
-        state.core.settle(now_ns);
+        if !is_ending {
+            core.line_up();
+        }
+        core.settle(now_ns);
         let limit = match shared.cut.left() {
             Some(left) if left.is_zero() => return,
             // The others want to have their turn, too.
-            Some(left) => left / u32::try_from(state.core.ready(now_ns).max(1)).unwrap_or(1),
+            Some(left) => left / u32::try_from(core.ready(now_ns).max(1)).unwrap_or(1),
             None => shared.timeout,
         };
-        let is_ending = state.is_ending;
-        if let Some(job) = state.core.next(now_ns, is_ending) {
-            drop(state);
+        let job = core.next(now_ns, is_ending);
+        shared.publish(&core);
+        if let Some(job) = job {
+            drop(core);
             let result = client.post(&job.request, limit.min(shared.timeout));
-            state = shared.lock();
-            state.core.done(&job, result, sys::clock::monotonic_ns());
+            core = shared.core();
+            core.done(&job, result, sys::clock::monotonic_ns());
+            shared.publish(&core);
             continue;
         }
         if is_ending {
             return;
         }
-        let due_ns = state.core.due_ns().unwrap_or(u64::MAX).min(next_adopt_ns);
-        let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns));
-        let waited = shared.changed.wait_timeout(state, wait);
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let due_ns = core.due_ns().unwrap_or(u64::MAX).min(next_adopt_ns);
+        drop(core);
+        shared.wait(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+        core = shared.core();
     }
 }
+
+#[cfg(test)]
+mod tests;

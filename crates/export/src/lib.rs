@@ -2,10 +2,10 @@
 //! until that works.
 //!
 //! In the order of the data: `target` (a profile made ready for each), `parcel` (what that is),
-//! `core` (what waits for whom: `spool` on disk, `place` where that is, `backoff` until when,
-//! `turns` which of them first), `client` (HTTP over `socket` and `tls`, through a `proxy`;
-//! `answer` reads what comes back), `verdict` (what an answer means). `exporter` is the thread that
-//! does it.
+//! `inbox` (handed over, and not taken yet), `core` (what waits for whom: `spool` on disk, `place`
+//! where that is, `backoff` until when, `turns` which of them first), `client` (HTTP over `socket`
+//! and `tls`, through a `proxy`; `answer` reads what comes back), `verdict` (what an answer means).
+//! `exporter` is the thread that does it.
 //!
 //! In the host it has one thread, no runtime of its own, and an end to every wait. Nothing that the
 //! other side sends is trusted. Secrets are in a type that doesn't show them.
@@ -22,6 +22,7 @@ mod destination;
 mod exporter;
 mod fault;
 mod identity;
+mod inbox;
 mod parcel;
 mod place;
 mod proxy;

@@ -7,12 +7,29 @@ use config::ExportConfig;
 
 use crate::spool::{Spool, Trust};
 
-/// The spool, or how to get it.
-#[derive(Debug)]
-pub struct Place {
+/// Which folder the spool is in.
+#[derive(Clone, Debug)]
+pub struct Whereabouts {
     /// The folder that was asked for; `None` for the user's own in the temporary folder.
     named: Option<PathBuf>,
     temporary: PathBuf,
+}
+
+impl Whereabouts {
+    /// The folder: another one if the process has become another user's.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        match &self.named {
+            Some(folder) => folder.clone(),
+            None => self.temporary.join(format!("corprof-spool-{}", sys::user::effective_id())),
+        }
+    }
+}
+
+/// The spool, or how to get it.
+#[derive(Debug)]
+pub struct Place {
+    whereabouts: Whereabouts,
     owner: String,
     limit_bytes: u64,
     spool: Option<Spool>,
@@ -23,22 +40,28 @@ impl Place {
     #[must_use]
     pub fn new(config: &ExportConfig, temporary: PathBuf, id: [u8; 16]) -> Self {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        Self {
+        let whereabouts = Whereabouts {
             named: config.spool_dir.as_ref().map(absolute),
             temporary: absolute(&temporary),
+        };
+        Self {
+            whereabouts,
             owner: owner(id),
             limit_bytes: u64::from(config.spool_mib) << 20,
             spool: None,
         }
     }
 
-    /// The folder: another one if the process has become another user's.
+    /// Which folder it is in.
+    #[must_use]
+    pub const fn whereabouts(&self) -> &Whereabouts {
+        &self.whereabouts
+    }
+
+    /// The folder.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
-        match &self.named {
-            Some(folder) => folder.clone(),
-            None => self.temporary.join(format!("corprof-spool-{}", sys::user::effective_id())),
-        }
+        self.whereabouts.folder()
     }
 
     /// The spool, made if need be.
@@ -50,7 +73,7 @@ impl Place {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         let folder = self.folder();
-        let trust = if self.named.is_some() { Trust::Named } else { Trust::OwnOnly };
+        let trust = if self.whereabouts.named.is_some() { Trust::Named } else { Trust::OwnOnly };
         let is_there = |spool: &Spool| spool.folder() == folder && spool.is_there(trust);
         if !self.spool.as_ref().is_some_and(is_there) {
             // Another owner each time: a lock of before may still be there.

@@ -22,8 +22,9 @@ const LOCK: &str = ".lock";
 const TEMPORARY: &str = ".tmp";
 /// Bytes of a file that is read into the host's memory: more than may wait there.
 const FILE_BYTES_MAX: u64 = EXPORT_QUEUE_BYTES_MAX + (1 << 20);
-/// Files of a folder that are looked at: above it somebody else uses it.
-const FILES_MAX: usize = 100_000;
+/// Files of a folder that others may have put there are looked at up to this: they, too, cost
+/// memory and time, and a small file needs more of a disk than it is long.
+const FILES_MAX: usize = 20_000;
 
 /// Whose folder it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,15 @@ pub enum Trust {
     Named,
     /// This user's only: it lies where all may write.
     OwnOnly,
+}
+
+/// What a file is there after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survives {
+    /// The end of the process, however it comes about.
+    Process,
+    /// That of the machine, too: it is waited for until all is on the disk.
+    Machine,
 }
 
 /// A file that waits.
@@ -122,7 +132,12 @@ impl Spool {
     ///
     /// # Errors
     /// Why it can't be kept.
-    pub fn put(&mut self, lane: &str, parcel: &Parcel) -> io::Result<Vec<Waiting>> {
+    pub fn put(
+        &mut self,
+        lane: &str,
+        parcel: &Parcel,
+        survives: Survives,
+    ) -> io::Result<Vec<Waiting>> {
         let bytes = parcel.to_bytes();
         let size = bytes.len() as u64;
         if size > self.limit_bytes {
@@ -132,8 +147,12 @@ impl Spool {
         self.number = self.number.saturating_add(1);
         let name = self.name(lane, parcel.start_unix_ns);
         let hidden = self.folder.join(format!(".{name}{TEMPORARY}"));
+        let write = |mut file: File| {
+            file.write_all(&bytes)?;
+            if survives == Survives::Machine { file.sync_data() } else { Ok(()) }
+        };
         let written = files::create_own(&hidden)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
+            .and_then(write)
             .and_then(|()| fs::rename(&hidden, self.folder.join(&name)));
         if let Err(error) = written {
             let _gone = fs::remove_file(&hidden);
@@ -160,16 +179,20 @@ impl Spool {
     /// Removes the oldest files, of ours and of the dead, until there is room for so many bytes.
     /// Those of the living are not touched.
     fn make_room(&mut self, bytes: u64) -> io::Result<Vec<Waiting>> {
-        let mut total = self.folder_bytes()?.saturating_add(bytes);
-        if total > self.limit_bytes {
+        let (mut files, total) = self.used()?;
+        let mut total = total.saturating_add(bytes);
+        let limit_bytes = self.limit_bytes;
+        let is_over = |files, total| files >= FILES_MAX || total > limit_bytes;
+        if is_over(files, total) {
             // What the dead left for nobody here makes room, too, if it is the oldest.
             self.adopt(|lane| Some(lane.to_owned()))?;
         }
         let mut lost = Vec::new();
-        while total > self.limit_bytes {
+        while is_over(files, total) {
             let Some(oldest) = self.waiting.front().cloned() else {
                 return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
             };
+            files = files.saturating_sub(1);
             total = total.saturating_sub(oldest.bytes);
             self.remove(&oldest);
             lost.push(oldest);
@@ -177,15 +200,18 @@ impl Spool {
         Ok(lost)
     }
 
-    fn folder_bytes(&self) -> io::Result<u64> {
-        let sizes = self.names()?.into_iter().filter_map(|name| {
+    /// The folder's files, and their bytes.
+    fn used(&self) -> io::Result<(usize, u64)> {
+        let names = self.names()?;
+        let sizes = names.iter().filter_map(|name| {
             fs::symlink_metadata(self.folder.join(name)).ok().map(|data| data.len())
         });
-        Ok(sizes.fold(0, u64::saturating_add))
+        Ok((names.len(), sizes.fold(0, u64::saturating_add)))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
-        let entries = fs::read_dir(&self.folder)?.take(FILES_MAX).flatten();
+        // Some more than there may be: locks, and what is over since others have written, too.
+        let entries = fs::read_dir(&self.folder)?.take(2 * FILES_MAX).flatten();
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
@@ -215,23 +241,33 @@ impl Spool {
         self.waiting.is_empty()
     }
 
-    /// Reads a file; `None` if it is damaged, or not there any more.
-    #[must_use]
-    pub fn read(&self, waiting: &Waiting) -> Option<Parcel> {
-        let mut bytes = Vec::new();
-        let file = files::read_plain(&self.folder.join(&waiting.name)).ok()?;
-        if file.metadata().ok()?.len() > FILE_BYTES_MAX {
-            return None;
+    /// Reads a file; `None` if it is damaged, not there any more, or none that is a spool's.
+    ///
+    /// # Errors
+    /// Why it can't be read now, as without a free descriptor: it may be whole all the same.
+    pub fn read(&self, waiting: &Waiting) -> io::Result<Option<Parcel>> {
+        let path = self.folder.join(&waiting.name);
+        match fs::symlink_metadata(&path) {
+            Ok(data) if data.is_file() && data.len() <= FILE_BYTES_MAX => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
         }
-        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        Parcel::from_bytes(&bytes)
+        // Should it be another one by now, it is not opened.
+        let file = files::read_plain(&path)?;
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(Parcel::from_bytes(&bytes))
     }
 
     /// Removes a file.
     pub fn remove(&mut self, waiting: &Waiting) {
         // Should it stay, it is sent once more: better than not at all.
         let _gone = fs::remove_file(self.folder.join(&waiting.name));
-        self.waiting.retain(|other| other.name != waiting.name);
+        // It is the first, or one of the first.
+        if let Some(at) = self.waiting.iter().position(|other| other.name == waiting.name) {
+            self.waiting.remove(at);
+        }
     }
 
     /// Takes over what owners left that have died: files of lanes that `wanted` gives a lane of

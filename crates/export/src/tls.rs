@@ -27,7 +27,8 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 /// An encrypted connection.
 pub type Encrypted = StreamOwned<ClientConnection, Socket>;
 
-/// Whom to trust; files are read when the first connection needs them.
+/// Whom to trust; files are read when the first connection needs them, and again after
+/// one that could not be trusted.
 #[derive(Debug)]
 pub struct Trust {
     file: Option<PathBuf>,
@@ -51,12 +52,12 @@ impl Trust {
         })?;
         let connection = ClientConnection::new(self.config()?, name);
         let connection = connection.map_err(|error| Fault::Tls(error.to_string()))?;
-        let mut stream = Box::new(StreamOwned::new(connection, socket));
-        while stream.conn.is_handshaking() {
-            let done = stream.conn.complete_io(&mut stream.sock);
-            done.map_err(|error| Fault::of(Stage::Tls, &error))?;
+        let agreed = agree(connection, socket);
+        if matches!(agreed, Err(Fault::Tls(_))) {
+            // Another certificate over there may mean that there are others to trust here, too.
+            self.config = None;
         }
-        Ok(stream)
+        agreed
     }
 
     fn config(&mut self) -> Result<Arc<ClientConfig>, Fault> {
@@ -87,6 +88,15 @@ impl Trust {
         }
         Err(Fault::NoCertificates)
     }
+}
+
+fn agree(connection: ClientConnection, socket: Socket) -> Result<Box<Encrypted>, Fault> {
+    let mut stream = Box::new(StreamOwned::new(connection, socket));
+    while stream.conn.is_handshaking() {
+        let done = stream.conn.complete_io(&mut stream.sock);
+        done.map_err(|error| Fault::of(Stage::Tls, &error))?;
+    }
+    Ok(stream)
 }
 
 /// The certificates of a file; those that make no sense are left out, as they would trust nobody.

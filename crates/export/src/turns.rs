@@ -6,7 +6,7 @@
 //! fault and no outage: then it is given up. In an outage nothing is taken, so nothing is given up.
 
 /// Profiles that are passed over at a time; in an outage it is the first ones' turn again then.
-const PASSED_MAX: usize = 8;
+const PASSED_MAX: usize = 64;
 /// Failures of one profile, with others taken in between, before it is given up.
 const TRIES_MAX: u32 = 20;
 
@@ -99,6 +99,22 @@ mod tests {
         assert!(turns.failed(7));
         turns.gone(7, false);
         assert!(!turns.is_passed(7) && !turns.again());
+    }
+
+    /// A target that chokes on all profiles of a kind, which are older than the others.
+    #[test]
+    fn many_that_fail_hold_up_no_other() {
+        let mut turns = Turns::default();
+        let many = PASSED_MAX as u64;
+        for round in 0..u64::from(TRIES_MAX) {
+            for n in 0..many {
+                assert!(!turns.failed(n), "{round} {n}");
+            }
+            assert!((0..many).all(|n| turns.is_passed(n)));
+            turns.gone(1000 + round, true);
+            assert!(turns.again());
+        }
+        assert!((0..many).all(|n| turns.failed(n)), "all are given up at last");
     }
 
     #[test]

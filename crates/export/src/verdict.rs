@@ -102,11 +102,23 @@ impl Verdict {
 fn shown(text: &[u8], hidden: &[String]) -> String {
     let mut text = String::from_utf8_lossy(text).into_owned();
     // What is shorter is in other words by chance, and no secret.
-    for secret in hidden.iter().filter(|secret| secret.len() >= SECRET_MIN) {
+    let hidden = || hidden.iter().filter(|secret| secret.len() >= SECRET_MIN);
+    for secret in hidden() {
         text = text.replace(secret.as_str(), "[secret]");
+    }
+    // Only the beginning of what they say was read: it may end within a secret.
+    let halves = hidden().filter_map(|secret| cut_in(&text, secret));
+    if let Some(end) = halves.min() {
+        text.truncate(end);
     }
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     line.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
+}
+
+/// Where the beginning of a secret begins, with which a text ends.
+fn cut_in(text: &str, secret: &str) -> Option<usize> {
+    let mut begins = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= SECRET_MIN).rev();
+    begins.find_map(|at| text.strip_suffix(secret.get(..at)?).map(str::len))
 }
 
 #[cfg(test)]
@@ -147,6 +159,10 @@ mod tests {
         };
         let shown = why.to_string();
         assert!(shown.ends_with(": bad key '[secret]' [31m and more \u{fffd}"), "{shown}");
+        let cut = Answer { status: 400, retry_after: None, text: b"no: abc12".to_vec() };
+        let hidden = ["abc123".to_owned(), "xyz-xyz".to_owned()];
+        let Verdict::Never(why) = Verdict::of(Ok(cut), &hidden) else { panic!("taken") };
+        assert_eq!(why.to_string(), "status 400: no:");
         let long = Answer { status: 400, retry_after: None, text: vec![b'x'; 4000] };
         let Verdict::Never(Why::Status { text, .. }) = Verdict::of(Ok(long), &[]) else {
             panic!("taken")

@@ -71,7 +71,10 @@ pub const UNWRITTEN_PROFILES_MAX: usize = 8;
 /// Finished profiles that wait in memory to be sent to one target, while they can't be kept on
 /// disk either; older ones go.
 pub const EXPORT_QUEUE_MAX: usize = 16;
-/// Bytes of them; a profile of a large service has some MiB.
+/// Finished profiles on their way to the thread that sends, which may hang for a minute in a
+/// look-up of a host and for longer in a disk: as many as a second's period makes by then.
+pub const EXPORT_INBOX_MAX: usize = 256;
+/// Bytes of either; a profile of a large service has some MiB.
 pub const EXPORT_QUEUE_BYTES_MAX: u64 = 32 << 20;
 /// Threads that the scan sampler may pass over in a tick before it gives up.
 pub const SCAN_SKIPS_MAX: usize = 64;

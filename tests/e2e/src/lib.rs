@@ -25,6 +25,7 @@ pub mod arrivals;
 mod built;
 mod checks;
 mod competitors;
+pub mod disk;
 mod form;
 mod intake;
 mod library;

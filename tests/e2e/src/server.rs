@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -29,13 +30,24 @@ pub fn server(name: &str) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// A program that somebody has installed: at the path that a variable names, or on `PATH`.
-#[must_use]
-pub fn installed(variable: &str, name: &str) -> Option<PathBuf> {
-    let named = env::var_os(variable).map(PathBuf::from);
+/// The same, unless a variable names another one, or one is on `PATH` and none was built.
+///
+/// # Errors
+/// If the variable names none.
+pub fn installed(variable: &str, name: &str) -> Result<Option<PathBuf>> {
+    if let Some(named) = env::var_os(variable).map(PathBuf::from) {
+        ensure!(named.is_file(), "{variable} names no file: {}", named.display());
+        return Ok(Some(named));
+    }
+    if let Some(built) = server(name)? {
+        return Ok(Some(built));
+    }
     let path = env::var_os("PATH").unwrap_or_default();
-    let on_path = env::split_paths(&path).map(|folder| folder.join(name));
-    named.into_iter().chain(on_path).find(|path| path.is_file())
+    let found = env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file());
+    if let Some(found) = &found {
+        println!("{name} is taken from {}", found.display());
+    }
+    Ok(found)
 }
 
 /// A program that runs; ends with the test.
@@ -57,11 +69,25 @@ impl Running {
     /// # Errors
     /// If it ends before, or takes too long.
     pub fn wait_for(&mut self, port: u16) -> Result<()> {
+        self.wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+            .with_context(|| format!("nobody listens at port {port}"))
+    }
+
+    /// Waits until it says at a path that it is ready.
+    ///
+    /// # Errors
+    /// If it ends before, or takes too long.
+    pub fn wait_until_ready(&mut self, port: u16, path: &str) -> Result<()> {
+        self.wait_until(|| is_good(port, path).unwrap_or(false))
+            .with_context(|| format!("it is not ready at port {port}"))
+    }
+
+    fn wait_until(&mut self, holds: impl Fn() -> bool) -> Result<()> {
         let begin = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !holds() {
             let ended = self.0.try_wait()?;
             ensure!(ended.is_none(), "it has ended: {ended:?}");
-            ensure!(begin.elapsed() < LIMIT, "nobody listens at port {port}");
+            ensure!(begin.elapsed() < LIMIT, "it takes longer than {LIMIT:?}");
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
@@ -87,6 +113,16 @@ impl Drop for Running {
         let _gone = self.0.kill();
         let _gone = self.0.wait();
     }
+}
+
+/// Whether somebody at a port answers a question for a path with status 200.
+fn is_good(port: u16, path: &str) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut first = [0; 12];
+    stream.read_exact(&mut first)?;
+    Ok(first.ends_with(b" 200"))
 }
 
 /// A port of this machine at which nobody listens.

@@ -2,7 +2,7 @@
 //! that are counted as lost. The long form, `cargo xtask outage`, has a target that is down for
 //! minutes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::arrivals::{Periods, arrived, flush, made, periods, waiting};
+use e2e::arrivals::{Periods, arrived, decoded, flush, made, periods, waiting};
+use e2e::disk::{Disk, Freezer, fill};
 use e2e::server::free_port;
-use e2e::{Form, Intake, Manners, Received, Run, Session};
+use e2e::{Checks, Form, Intake, Manners, Received, Run, Session, built};
+use model::Loss;
+use profile::{Profile, SelfReport};
 use rig::{Net9, RuntimeVersion};
 
 /// The code of a program that SIGTERM ended.
@@ -191,67 +194,160 @@ fn outages_of_all_kinds_lose_nothing() -> Result<()> {
     })
 }
 
-/// A small disk of its own; unmounted at the end.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// `None`, and said, if this user may not mount one.
-    fn mount(folder: &Path, bytes: u64) -> Result<Option<Self>> {
-        fs::create_dir_all(folder)?;
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=0700"), "tmpfs"])
-            .arg(folder)
-            .stderr(Stdio::null())
-            .status();
-        if mounted.is_ok_and(|status| status.success()) {
-            return Ok(Some(Self(folder.to_owned())));
-        }
-        println!("SKIPPED outage-disk: needs root, to mount a disk that is small");
-        Ok(None)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
-        let _gone = fs::remove_dir(&self.0);
-    }
-}
-
-/// The spool's disk is full: what it has no room for waits in memory, and what that has no room for
-/// is lost and counted. In the short form there is room in memory for all.
+/// The disk of files and spool is full, and then there is room again. Files wait in memory, up to a
+/// bound, and so do profiles to be sent; what goes is counted. In the short form there is room in
+/// memory for all.
 #[test]
 fn a_full_disk_loses_what_is_counted() -> Result<()> {
     let form = Form::asked()?;
     form.on(&[Net9], |version| {
         let intake = Intake::start()?;
         intake.be(Manners::Status(503, ""));
-        let (session, spool) = match session("outage-disk", version, intake.port, form)? {
-            Some(found) => found,
-            None => return Ok(()),
+        let Some((mut session, _)) = session("outage-disk", version, intake.port, form)? else {
+            return Ok(());
         };
-        let size = if form.is_long() { 100_000 } else { 4096 };
-        let Some(disk) = Disk::mount(&spool, size)? else { return Ok(()) };
+        let Some(disk) = Disk::mount(&session.folder.with_extension("disk"), 8 << 20)? else {
+            return Ok(());
+        };
+        let (out, spool) = (disk.folder().join("out"), disk.folder().join("spool"));
+        [&out, &spool].into_iter().try_for_each(fs::create_dir)?;
+        let (mut full, mut is_told) = (Some(fill(disk.folder())?), false);
+        session.folder.clone_from(&out);
+        let session = session.set("CORPROF_OUTPUT_DIR", &out).set("CORPROF_SPOOL_DIR", &spool);
         let down = Duration::from_secs(form.seconds(4));
-        let (begin, mut is_over, mut on_disk) = (Instant::now(), false, 0);
+        let begin = Instant::now();
         let run = session.run_watched(|pid| {
             if begin.elapsed() < down {
-                on_disk = on_disk.max(waiting(&spool));
                 return;
             }
-            intake.be(Manners::Good);
-            if !is_over && intake.count(|one| one.taken) > 0 && waiting(&spool) == 0 {
-                is_over = signal(pid, "-TERM");
+            if let Some(full) = full.take() {
+                // Should it stay, nothing is ever kept, and the limit ends this.
+                let _gone = fs::remove_file(full);
+            }
+            if waiting(&spool) > 0 {
+                intake.be(Manners::Good);
+            }
+            let is_sent = intake.count(|one| one.taken) > 0 && waiting(&spool) == 0;
+            if is_sent && !is_told {
+                is_told = signal(pid, "-TERM");
             }
         })?;
+        let found = Found::of(&run, &intake)?;
         drop(disk);
-        let (made, arrived) = (made(&run), arrived(&intake)?);
+        found.check(&run, form)
+    })
+}
+
+/// What came of the periods of a full disk.
+struct Found {
+    /// All that there were.
+    periods: u64,
+    /// Those of which there is a file.
+    files: BTreeSet<u64>,
+    /// Those that arrived.
+    arrived: BTreeSet<u64>,
+    /// Files that were counted as given up, in the periods that are known.
+    failed: u64,
+}
+
+impl Found {
+    fn of(run: &Run, intake: &Intake) -> Result<Self> {
+        intake.check()?;
+        let sent: Vec<_> = intake.taken().iter().map(decoded).collect::<Result<_>>()?;
+        let reports = |profiles: &[Profile]| -> BTreeMap<u64, SelfReport> {
+            let reports = profiles.iter().filter_map(|profile| profile.report.clone());
+            reports.map(|report| (report.seq, report)).collect()
+        };
+        let written: Vec<_> = run.profiles.iter().map(|(_, profile)| profile.clone()).collect();
+        let (written, sent) = (reports(&written), reports(&sent));
+        let (files, arrived): (BTreeSet<_>, BTreeSet<_>) =
+            (written.keys().copied().collect(), sent.keys().copied().collect());
+        let known: BTreeMap<_, _> = written.into_iter().chain(sent).collect();
+        let last = known.keys().last().context("no period at all")?;
+        let failed = known.values().map(|report| report.losses.get(Loss::WriteFailed)).sum();
+        Ok(Self { periods: last + 1, files, arrived, failed })
+    }
+
+    fn check(&self, run: &Run, form: Form) -> Result<()> {
+        let missing = |there: &BTreeSet<u64>| self.periods - there.len() as u64;
+        let (files, sent) = (missing(&self.files), missing(&self.arrived));
+        let unknown = self.periods - self.files.union(&self.arrived).count() as u64;
+        println!(
+            "    {} periods: {files} without a file, {} of them counted in periods that are known; \
+             {sent} not sent, {} counted",
+            self.periods,
+            self.failed,
+            lost(run)
+        );
+        let mut checks = Checks::new(run);
+        checks.code(TERMINATED);
+        checks.between("profiles dropped and counted", lost(run), sent, sent);
+        // A period that is neither here nor there took its counts with it.
+        let least = files.saturating_sub(unknown);
+        checks.between("files given up and counted", self.failed, least, files);
+        checks.that((sent > 0) == form.is_long(), format!("{sent} are missing"));
+        checks.that((files > 0) == form.is_long(), format!("{files} files are missing"));
+        checks.done()
+    }
+}
+
+/// How far a test with a disk that hangs has come.
+enum Hanging {
+    /// Nothing waits there yet.
+    Before,
+    /// It hangs; so many files were there when it began to.
+    Frozen(usize),
+    /// It answers again.
+    Over,
+}
+
+/// The spool's disk doesn't answer any more: the thread that sends waits for it, and nobody else.
+/// Periods are made as before, and whoever asks gets an answer; once it answers again, all arrive.
+#[test]
+fn a_disk_that_hangs_holds_up_nobody() -> Result<()> {
+    const PERIODS: usize = 4;
+    let form = Form::asked()?;
+    form.on(&[Net9], |version| {
+        let intake = Intake::start()?;
+        intake.be(Manners::Status(503, ""));
+        let Some((session, spool)) = session("outage-frozen", version, intake.port, form)? else {
+            return Ok(());
+        };
+        let Some(mut freezer) = Freezer::mount(&spool)? else { return Ok(()) };
+        let session = session.set("CORPROF_UPLOAD_PERIOD", "1s");
+        let corprof = built()?.corprof.clone();
+        let folder = session.folder.clone();
+        let files = || fs::read_dir(&folder).into_iter().flatten().count();
+        let (mut stage, mut error, mut is_told) = (Hanging::Before, None, false);
+        let run = session.run_watched(|pid| match stage {
+            Hanging::Before if waiting(&spool) > 1 => {
+                error = freezer.freeze().err();
+                stage = Hanging::Frozen(files());
+            }
+            Hanging::Frozen(before) if files() >= before + PERIODS || error.is_some() => {
+                let pid = pid.to_string();
+                let said = Command::new(&corprof).args(["ctl", &pid, "status"]).output();
+                let said = said.is_ok_and(|output| output.status.success());
+                freezer.thaw();
+                intake.be(Manners::Good);
+                if !said {
+                    error.get_or_insert(anyhow::anyhow!("nobody answers `corprof ctl status`"));
+                }
+                stage = Hanging::Over;
+            }
+            Hanging::Over if waiting(&spool) == 0 && !is_told => {
+                is_told = signal(pid, "-TERM");
+            }
+            _ => {}
+        })?;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        flush(&spool, &intake)?;
+        intake.check()?;
         let mut checks = run.checks_of_code(TERMINATED);
-        println!("    on the disk at most {on_disk}, of {} periods", made.len());
-        let missing = (made.len() - arrived.len()) as u64;
-        checks.between("periods dropped and counted", lost(&run), missing, missing);
-        checks.that((missing > 0) == form.is_long(), format!("{missing} are missing"));
-        checks.that(arrived.is_subset(&made), "what arrived was never made");
+        checks.that(arrived(&intake)? == made(&run), "not all periods arrived");
+        checks.between("profiles lost", lost(&run), 0, 0);
         checks.done()
     })
 }
@@ -304,18 +400,41 @@ fn a_name_server_that_hangs_holds_up_no_end() -> Result<()> {
     Ok(())
 }
 
-/// SIGKILL leaves no time for anything, and comes while a profile is written to the spool: what was
-/// finished by then is sent by the next start.
+/// When a program is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// While it writes its third profile to the spool, or a later one.
+    Writing,
+    /// So long after its start.
+    After(Duration),
+}
+
+impl Moment {
+    /// That of a round: every other one while it writes, else anywhere in its first seconds.
+    fn of(round: u32) -> Self {
+        /// By steps of the golden section they come to lie everywhere.
+        const SECTION: f64 = 0.618_033_988_749_895;
+        if round.is_multiple_of(2) {
+            return Self::Writing;
+        }
+        Self::After(Duration::from_secs_f64(0.3 + 4.0 * (f64::from(round) * SECTION).fract()))
+    }
+}
+
+/// SIGKILL leaves no time for anything, and comes while a profile is written to the spool, or at
+/// any other time: what was finished by then is sent by the next start, or by `corprof flush`. The
+/// target is up in one round of four of the long form.
 #[test]
 fn killed_while_it_writes_it_loses_no_finished_period() -> Result<()> {
     let form = Form::asked()?;
-    let rounds = if form.is_long() { 20 } else { 1 };
+    let rounds = if form.is_long() { 100 } else { 1 };
     form.on(&[Net9], |version| {
         let intake = Intake::start()?;
-        intake.be(Manners::Resets);
-        let (mut all, mut in_the_middle) = (Periods::new(), 0);
+        let (mut all, mut in_the_middle, mut while_up) = (Periods::new(), 0, 0);
         let mut first = None;
         for round in 0..rounds {
+            let is_up = round % 4 == 3;
+            intake.be(if is_up { Manners::Good } else { Manners::Resets });
             let name = format!("outage-killed-{round}");
             let Some((session, own)) = session(&name, version, intake.port, form)? else {
                 return Ok(());
@@ -323,30 +442,38 @@ fn killed_while_it_writes_it_loses_no_finished_period() -> Result<()> {
             let spool = first.get_or_insert(own).clone();
             let session =
                 session.set("CORPROF_SPOOL_DIR", &spool).set("CORPROF_UPLOAD_PERIOD", "1s");
-            let (run, was_writing) = killed(session, &spool)?;
-            ensure!(run.profiles.len() >= 2, "{} periods", run.profiles.len());
+            let (run, was_writing) = killed(session, &spool, Moment::of(round))?;
             in_the_middle += usize::from(was_writing);
+            while_up += usize::from(is_up);
             all.extend(before_the_kill(&run));
         }
         let spool = first.context("no round")?;
         println!("    {in_the_middle} of {rounds} killed in the middle of a file");
+        let by_starts = intake.taken().len();
         intake.be(Manners::Good);
         flush(&spool, &intake)?;
         intake.check()?;
-        let arrived = arrived(&intake)?;
+        let (taken, arrived) = (intake.taken().len(), arrived(&intake)?);
         let missing: Vec<_> = all.difference(&arrived).collect();
         ensure!(missing.is_empty(), "{missing:?} of {} are missing", all.len());
+        // One that was taken, and whose file was not removed any more.
+        let twice = taken - arrived.len();
+        ensure!(twice <= while_up, "{twice} came twice, of {while_up} killed while it was up");
         let left = fs::read_dir(&spool)?.flatten().map(|entry| entry.file_name());
         let left: Vec<_> = left.collect();
         ensure!(left.is_empty(), "left behind: {left:?}");
-        println!("    {} periods of {rounds} processes, all arrived", all.len());
+        println!(
+            "    {} finished periods of {rounds} processes, all arrived: {by_starts} requests of \
+             starts, {} of the flush; {twice} twice",
+            all.len(),
+            taken - by_starts
+        );
         Ok(())
     })
 }
 
-/// Runs a program and kills it as soon as it is seen to write a third profile to the spool; tells
-/// whether it was killed then.
-fn killed(session: Session, spool: &Path) -> Result<(Run, bool)> {
+/// Runs a program and kills it; tells whether a file was being written then.
+fn killed(session: Session, spool: &Path, moment: Moment) -> Result<(Run, bool)> {
     let target = Arc::new(AtomicU32::new(0));
     let (is_done, was_writing) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -355,12 +482,24 @@ fn killed(session: Session, spool: &Path) -> Result<(Run, bool)> {
         let (target, is_done) = (Arc::clone(&target), Arc::clone(&is_done));
         let (was_writing, spool) = (Arc::clone(&was_writing), spool.to_owned());
         thread::spawn(move || {
+            let mut begin = None;
             while !is_done.load(Ordering::Relaxed) {
                 let pid = target.load(Ordering::Relaxed);
-                let waiting = waiting(&spool);
+                if pid == 0 {
+                    thread::sleep(Duration::from_micros(500));
+                    continue;
+                }
+                let begin = *begin.get_or_insert_with(Instant::now);
                 let is_writing = is_writing(&spool);
-                // A file that was missed is not waited for: the next one ends it, too.
-                if pid != 0 && (waiting >= before + 3 || (waiting >= before + 2 && is_writing)) {
+                let is_time = match moment {
+                    Moment::After(time) => begin.elapsed() >= time,
+                    // A file that was missed is not waited for: the next one ends it, too.
+                    Moment::Writing => {
+                        let waiting = waiting(&spool);
+                        waiting >= before + 3 || (waiting >= before + 2 && is_writing)
+                    }
+                };
+                if is_time {
                     was_writing.store(is_writing, Ordering::Relaxed);
                     signal(pid, "-KILL");
                     return;

@@ -1,8 +1,8 @@
 //! A running program's profiles at Pyroscope: what its query API returns is what our files say.
 //!
-//! Asked and, where no server is installed, answered by a program made of Pyroscope's official API
-//! (`tests/servers/pyroscope`), which `cargo xtask servers` builds: its messages, its connect
-//! services, its rules for labels. A real server is used where there is one.
+//! Asked, and once answered, by a program made of Pyroscope's official API
+//! (`tests/servers/pyroscope`): its messages, its connect services, its rules for labels. The same
+//! is asked of a real server (`tests/servers/pyroscope-server`). `cargo xtask servers` builds both.
 
 use std::fs;
 use std::path::Path;
@@ -18,10 +18,21 @@ use serde_json::Value;
 
 /// How far two sums may differ.
 const FRACTION: f64 = 0.001;
-/// Names the real server, should it not be on `PATH`.
+/// Names another real server than the one that was built.
 const SERVER: &str = "CORPROF_TEST_PYROSCOPE";
 /// What a server may need until it can be asked for what it took.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// Parts of the server that have an address.
+const PARTS: [&str; 7] = [
+    "ingester.lifecycler.addr",
+    "compactor.ring.instance-addr",
+    "distributor.ring.instance-addr",
+    "overrides-exporter.ring.instance-addr",
+    "query-frontend.instance-addr",
+    "query-scheduler.ring.instance-addr",
+    "store-gateway.sharding-ring.instance-addr",
+];
 
 #[test]
 fn pyroscopes_api_has_the_same_totals_per_function() -> Result<()> {
@@ -29,18 +40,14 @@ fn pyroscopes_api_has_the_same_totals_per_function() -> Result<()> {
     let port = free_port()?;
     let mut command = Command::new(&api);
     command.args(["serve", &format!("127.0.0.1:{port}")]);
-    same_totals("pyroscope-api", &api, command, port)
+    let mut running = Running::start(command)?;
+    running.wait_for(port)?;
+    same_totals("pyroscope-api", &api, running, port)
 }
 
 #[test]
 fn a_real_pyroscope_has_the_same_totals_per_function() -> Result<()> {
-    let Some(real) = installed(SERVER, "pyroscope") else {
-        println!(
-            "SKIPPED pyroscope: no server is installed. Put `pyroscope` on PATH, or its path into \
-             {SERVER}, and it is tested"
-        );
-        return Ok(());
-    };
+    let Some(real) = installed(SERVER, "pyroscope")? else { return Ok(()) };
     let Some(api) = server("pyroscope-api")? else { return Ok(()) };
     let data = folder("pyroscope-data")?;
     let (port, grpc, gossip) = (free_port()?, free_port()?, free_port()?);
@@ -60,17 +67,21 @@ fn a_real_pyroscope_has_the_same_totals_per_function() -> Result<()> {
         // It tells nobody, and profiles itself not at all.
         "-usage-stats.enabled=false".to_owned(),
         "-self-profiling.disable-push=true".to_owned(),
+        // Else ready after a quarter of a minute.
+        "-ingester.min-ready-duration=0s".to_owned(),
     ]);
+    // Its parts find each other at the machine's address, if they are not told otherwise.
+    command.args(PARTS.map(|part| format!("-{part}=127.0.0.1")));
     let log = || fs::read_to_string(data.join("log")).unwrap_or_default();
-    same_totals("pyroscope-real", &api, command, port).with_context(log)?;
+    let mut running = Running::start(command)?;
+    running.wait_until_ready(port, "/ready").with_context(log)?;
+    same_totals("pyroscope-real", &api, running, port).with_context(log)?;
     fs::remove_dir_all(&data)?;
     Ok(())
 }
 
-fn same_totals(test: &str, api: &Path, server: Command, port: u16) -> Result<()> {
+fn same_totals(test: &str, api: &Path, running: Running, port: u16) -> Result<()> {
     let Some(session) = Session::new(test, "calls", Net9)? else { return Ok(()) };
-    let mut running = Running::start(server)?;
-    running.wait_for(port)?;
     let url = format!("http://127.0.0.1:{port}");
     let spool = folder(test)?;
     let run = session

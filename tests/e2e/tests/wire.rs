@@ -252,6 +252,27 @@ fn tls_trusts_whom_it_is_told_to_and_nobody_else() -> Result<()> {
     Ok(())
 }
 
+/// A process that runs for months outlives the certificates of its start.
+#[test]
+fn certificates_that_were_exchanged_are_read_again() -> Result<()> {
+    let (server, other) =
+        (encrypted("rotated.pem", "localhost")?, encrypted("rotated-other.pem", "localhost")?);
+    let file = temporary("rotating.pem");
+    fs::copy(&other.authority, &file)?;
+    let config = ExportConfig { ca_file: Some(file.clone()), ..ExportConfig::default() };
+    let mut client = Client::new(&config, Cut::default()).expect("a client");
+    let request = request(&format!("https://localhost:{}", server.port), 10);
+    let before = client.post(&request, LIMIT);
+    ensure!(matches!(before, Err(Fault::Tls(_))), "{before:?}");
+    fs::copy(&server.authority, &file)?;
+    let after = client.post(&request, LIMIT);
+    ensure!(after.as_ref().is_ok_and(|answer| answer.status == 200), "{after:?}");
+    for path in [&file, &server.authority, &other.authority] {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
 /// A proxy that notes the first line and whether a password came, and passes the rest on.
 fn proxy(to: u16) -> Result<(u16, Arc<Mutex<Vec<String>>>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;

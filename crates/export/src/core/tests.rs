@@ -367,3 +367,72 @@ fn a_folder_that_is_swapped_for_a_link_is_not_written_to() {
     assert_eq!(elsewhere, 0, "written through a link");
     let _gone = std::fs::remove_dir_all(&temporary);
 }
+
+/// Who is killed after an outage, while what waited is sent, loses nothing that was handed over.
+#[test]
+fn what_has_to_wait_for_older_ones_waits_on_disk() {
+    let mut rig = Rig::new("behind", &[Target::Pyroscope], 256);
+    for n in 1..=3 {
+        rig.offer(Target::Pyroscope, n);
+        rig.send(0, |_, _| down());
+    }
+    assert_eq!(rig.core.status()[0].spooled.0, 3);
+    let now_ns = 600 * SECOND;
+    let job = rig.core.next(now_ns, false).expect("the oldest");
+    rig.offer(Target::Pyroscope, 4);
+    rig.core.done(&job, status(200), now_ns);
+    rig.core.settle(now_ns);
+    assert_eq!(rig.core.status()[0].queued.0, 1);
+    rig.core.line_up();
+    assert_eq!((rig.core.status()[0].queued.0, rig.core.status()[0].spooled.0), (0, 3));
+    assert_eq!(rig.send(now_ns, |_, _| status(200)), [2, 3, 4]);
+    // The next one has nothing to wait for, and is not written.
+    rig.offer(Target::Pyroscope, 5);
+    rig.core.line_up();
+    assert_eq!(rig.core.status()[0].queued.0, 1);
+    assert_eq!(rig.send(now_ns, |_, _| status(200)), [5]);
+}
+
+const FEW: &str = "CORPROF_TEST_FEW_DESCRIPTORS";
+
+/// No test: what the next one starts, with few descriptors.
+#[test]
+fn reads_without_a_descriptor() {
+    if std::env::var_os(FEW).is_none() {
+        return;
+    }
+    let mut rig = Rig::new("unreadable", &[Target::Otlp], 256);
+    for n in 1..=2 {
+        rig.offer(Target::Otlp, n);
+        rig.send(0, |_, _| down());
+    }
+    let now_ns = 600 * SECOND;
+    let mut all = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        all.push(file);
+    }
+    assert!(rig.core.next(now_ns, false).is_none());
+    let before = rig.core.status().remove(0);
+    assert!(rig.core.due_ns().is_some_and(|due| due > now_ns), "tried again and again");
+    drop(all);
+    assert_eq!((before.counts.lost(), before.spooled.0), (0, 2));
+    let error = before.error.expect("it is said");
+    assert!(error.contains("can't be read"), "{error}");
+    let mut sent = rig.send(2 * now_ns, |_, _| status(200));
+    sent.sort_unstable();
+    assert_eq!(sent, [1, 2]);
+}
+
+/// A program that has no descriptor left: what can't be read now is not damaged.
+#[test]
+fn what_cannot_be_read_now_stays_and_is_sent_later() {
+    let run = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 40 && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "core::tests::reads_without_a_descriptor", "--test-threads=1"])
+        .env(FEW, "1")
+        .output()
+        .expect("a child");
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+}

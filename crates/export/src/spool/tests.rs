@@ -53,7 +53,7 @@ fn same(lane: &str) -> Option<String> {
 fn drain(spool: &mut Spool, lane: &str) -> Vec<u64> {
     let mut times = Vec::new();
     while let Some(oldest) = spool.oldest(lane, |_| true).cloned() {
-        times.push(spool.read(&oldest).expect("whole").start_unix_ns);
+        times.push(spool.read(&oldest).expect("read").expect("whole").start_unix_ns);
         spool.remove(&oldest);
     }
     times
@@ -64,9 +64,9 @@ fn the_oldest_comes_first_whatever_the_clock_did() {
     let folder = Folder::new("order");
     let mut spool = folder.open("a1", 1 << 20);
     for n in [30, 10, 20, 10] {
-        assert_eq!(spool.put("one", &parcel(n)).expect("kept"), []);
+        assert_eq!(spool.put("one", &parcel(n), Survives::Machine).expect("kept"), []);
     }
-    spool.put("two", &parcel(5)).expect("kept");
+    spool.put("two", &parcel(5), Survives::Machine).expect("kept");
     assert_eq!(spool.size("two").0, 1);
     assert_eq!(drain(&mut spool, "one"), [10, 10, 20, 30]);
     assert_eq!(drain(&mut spool, "two"), [5]);
@@ -78,7 +78,7 @@ fn the_oldest_comes_first_whatever_the_clock_did() {
 fn files_are_the_users_own() {
     let folder = Folder::new("mode");
     let mut spool = folder.open("a1", 1 << 20);
-    spool.put("one", &parcel(1)).expect("kept");
+    spool.put("one", &parcel(1), Survives::Machine).expect("kept");
     for name in folder.names() {
         let mode = fs::metadata(folder.0.join(&name)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -97,19 +97,25 @@ fn what_is_over_the_limit_goes_from_the_old_end_and_is_told() {
     let mut spool = folder.open("a1", size * 3 + size / 2);
     let mut lost = Vec::new();
     for n in 1..=10 {
-        lost.extend(spool.put("one", &parcel(n)).expect("kept").into_iter().map(|w| w.time_ns));
+        lost.extend(
+            spool
+                .put("one", &parcel(n), Survives::Machine)
+                .expect("kept")
+                .into_iter()
+                .map(|w| w.time_ns),
+        );
     }
     assert_eq!(lost, [1, 2, 3, 4, 5, 6, 7]);
     // Another process fills it: what is its own is not ours to remove.
     let mut other = folder.open("b2", u64::MAX);
     for n in 11..=13 {
-        other.put("one", &parcel(n)).expect("kept");
+        other.put("one", &parcel(n), Survives::Machine).expect("kept");
     }
-    let kept = spool.put("one", &parcel(14));
+    let kept = spool.put("one", &parcel(14), Survives::Machine);
     assert_eq!(kept.map_err(|error| error.kind()).err(), Some(io::ErrorKind::QuotaExceeded));
     assert_eq!(drain(&mut other, "one"), [11, 12, 13]);
     let huge = Parcel { body: vec![0; 10_000].into(), ..parcel(1) };
-    assert!(spool.put("one", &huge).is_err());
+    assert!(spool.put("one", &huge, Survives::Machine).is_err());
 }
 
 #[test]
@@ -117,12 +123,12 @@ fn what_the_dead_left_is_taken_over_and_only_by_one() {
     let folder = Folder::new("adopt");
     let mut dead = folder.open("dead", 1 << 20);
     for n in 1..=3 {
-        dead.put("one", &parcel(n)).expect("kept");
+        dead.put("one", &parcel(n), Survives::Machine).expect("kept");
     }
-    dead.put("elsewhere", &parcel(4)).expect("kept");
+    dead.put("elsewhere", &parcel(4), Survives::Machine).expect("kept");
     fs::write(folder.0.join(".dead_one_5_9.parcel.tmp"), "half").expect("half a file");
     let mut living = folder.open("living", 1 << 20);
-    living.put("one", &parcel(9)).expect("kept");
+    living.put("one", &parcel(9), Survives::Machine).expect("kept");
     let mut next = folder.open("next", 1 << 20);
     assert_eq!(next.adopt(same).expect("a folder"), 0, "both are alive");
     drop(dead);
@@ -144,12 +150,12 @@ fn what_is_for_nobody_makes_room() {
     let size = parcel(1).to_bytes().len() as u64;
     let mut dead = folder.open("dead", u64::MAX);
     for n in 1..=3 {
-        dead.put("elsewhere", &parcel(n)).expect("kept");
+        dead.put("elsewhere", &parcel(n), Survives::Machine).expect("kept");
     }
     drop(dead);
     let mut spool = folder.open("a1", size * 3 + size / 2);
     for n in 4..=6 {
-        let lost = spool.put("one", &parcel(n)).expect("kept");
+        let lost = spool.put("one", &parcel(n), Survives::Machine).expect("kept");
         assert_eq!(lost.iter().map(|w| w.time_ns).collect::<Vec<_>>(), [n - 3]);
     }
     assert_eq!(drain(&mut spool, "one"), [4, 5, 6]);
@@ -159,14 +165,14 @@ fn what_is_for_nobody_makes_room() {
 fn a_damaged_file_is_no_parcel() {
     let folder = Folder::new("damaged");
     let mut spool = folder.open("a1", 1 << 20);
-    spool.put("one", &parcel(1)).expect("kept");
+    spool.put("one", &parcel(1), Survives::Machine).expect("kept");
     let oldest = spool.oldest("one", |_| true).cloned().expect("one");
     let path = folder.0.join(&oldest.name);
     let bytes = fs::read(&path).expect("bytes");
     fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
-    assert_eq!(spool.read(&oldest), None);
+    assert_eq!(spool.read(&oldest).expect("read"), None);
     fs::remove_file(&path).expect("removed");
-    assert_eq!(spool.read(&oldest), None);
+    assert_eq!(spool.read(&oldest).expect("read"), None);
 }
 
 #[test]
@@ -186,10 +192,11 @@ fn a_full_disk_loses_nothing_that_is_there() {
     }
     let mut spool = folder.open("a1", 1 << 30);
     let large = |n| Parcel { body: vec![7; 20_000].into(), ..parcel(n) };
-    let kept: Vec<bool> = (1..=5).map(|n| spool.put("one", &large(n)).is_ok()).collect();
+    let kept: Vec<bool> =
+        (1..=5).map(|n| spool.put("one", &large(n), Survives::Machine).is_ok()).collect();
     let names = folder.names();
     let times = drain(&mut spool, "one");
-    let again = spool.put("one", &large(6)).is_ok();
+    let again = spool.put("one", &large(6), Survives::Machine).is_ok();
     drop(spool);
     let unmounted = Command::new("umount").arg(&folder.0).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
@@ -199,12 +206,29 @@ fn a_full_disk_loses_nothing_that_is_there() {
     assert!(again, "room again");
 }
 
+/// Small files need more of a disk than they are long, and each costs memory.
+#[test]
+fn too_many_files_cost_the_oldest_however_small_they_are() {
+    let folder = Folder::new("many");
+    let mut spool = folder.open("a1", u64::MAX);
+    spool.put("one", &parcel(1), Survives::Process).expect("kept");
+    for n in spool.names().expect("names").len()..FILES_MAX {
+        fs::write(folder.0.join(format!("others-{n}")), []).expect("a file");
+    }
+    let lost = spool.put("one", &parcel(2), Survives::Process).expect("kept");
+    assert_eq!(lost.iter().map(|w| w.time_ns).collect::<Vec<_>>(), [1]);
+    assert_eq!(drain(&mut spool, "one"), [2]);
+    fs::write(folder.0.join("one-more"), []).expect("a file");
+    let kept = spool.put("one", &parcel(3), Survives::Process);
+    assert_eq!(kept.map_err(|error| error.kind()).err(), Some(io::ErrorKind::QuotaExceeded));
+}
+
 /// What somebody may have put into a folder that several users write to.
 #[test]
 fn links_and_pipes_are_no_parcels_and_are_not_waited_for() {
     let folder = Folder::new("planted");
     let mut spool = folder.open("a1", 1 << 20);
-    spool.put("one", &parcel(1)).expect("kept");
+    spool.put("one", &parcel(1), Survives::Machine).expect("kept");
     let secret = folder.0.join("secret");
     fs::write(&secret, parcel(3).to_bytes()).expect("a file");
     let link = folder.0.join("dead_one_00000000000000000002_1.parcel");
@@ -218,7 +242,7 @@ fn links_and_pipes_are_no_parcels_and_are_not_waited_for() {
     assert_eq!(spool.adopt(same).expect("a folder"), 3);
     let mut whole = Vec::new();
     while let Some(oldest) = spool.oldest("one", |_| true).cloned() {
-        whole.extend(spool.read(&oldest).map(|parcel| parcel.start_unix_ns));
+        whole.extend(spool.read(&oldest).expect("read").map(|parcel| parcel.start_unix_ns));
         spool.remove(&oldest);
     }
     assert_eq!(whole, [1]);
@@ -234,7 +258,7 @@ fn puts_until_it_is_killed() {
     let mut spool = Spool::open(Path::new(&folder), Trust::OwnOnly, "dead", 1 << 40).expect("open");
     for n in 1.. {
         let large = Parcel { body: vec![7; 4 << 20].into(), ..parcel(n) };
-        spool.put("one", &large).expect("kept");
+        spool.put("one", &large, Survives::Machine).expect("kept");
     }
 }
 
