@@ -48,6 +48,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if asked.build_only {
         return Ok(());
     }
+    let _server = wine.serve()?;
     if asked.tests.is_empty() {
         unit_tests(&wine)?;
     }
@@ -112,10 +113,18 @@ fn build(wine: &Wine) -> Result<()> {
     Ok(())
 }
 
-/// Runs the unit tests of what asks Windows, and of what decodes its answers.
+/// Runs the unit tests of what asks Windows, and of what decodes its answers; of the handler, and
+/// of connections that stand still.
 fn unit_tests(wine: &Wine) -> Result<()> {
-    let mut build = cargo(wine, "test", &["sys", "unwind"]);
-    build.args(["--lib", "--no-run", "--message-format=json-render-diagnostics"]);
+    run_tests(wine, &["sys", "unwind"], &["--lib"], &[])?;
+    run_tests(wine, &["signal"], &["--test", "context"], &[])?;
+    run_tests(wine, &["export"], &["--lib"], &["socket::"])
+}
+
+/// Builds tests of packages, and runs those of such names in Wine.
+fn run_tests(wine: &Wine, packages: &[&str], which: &[&str], names: &[&str]) -> Result<()> {
+    let mut build = cargo(wine, "test", packages);
+    build.args(which).args(["--no-run", "--message-format=json-render-diagnostics"]);
     let built = build.stderr(Stdio::inherit()).output().context("cannot run Debian's cargo")?;
     ensure!(built.status.success(), "the unit tests for Windows do not build ({})", built.status);
     let lines = String::from_utf8_lossy(&built.stdout);
@@ -126,7 +135,7 @@ fn unit_tests(wine: &Wine) -> Result<()> {
         .collect();
     ensure!(!programs.is_empty(), "cargo has built no unit tests");
     for program in programs {
-        let status = wine.command(&program)?.status().context("cannot run Wine")?;
+        let status = wine.command(&program)?.args(names).status().context("cannot run Wine")?;
         ensure!(status.success(), "{} failed ({status})", program.display());
     }
     Ok(())

@@ -2,7 +2,6 @@
 //!
 //! The system lets a user's own processes and administrators open it.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,8 +13,6 @@ use crate::{AttachError, Endpoint, Guid, ProcessInfo, RequestError, Stream, Unre
 
 /// How long a request may take if nothing else is said.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// All places of the pipe are taken.
-const ERROR_PIPE_BUSY: i32 = 231;
 /// Where pipes are.
 const PIPES: &str = r"\\.\pipe\";
 /// What the names of runtimes' pipes begin with; the process's number follows.
@@ -46,7 +43,7 @@ pub fn listening() -> Vec<u32> {
 /// The same where pipes can't be listed, as in Wine: all small numbers are tried.
 fn tried() -> Vec<u32> {
     const LAST: u32 = 4096;
-    (4..LAST).step_by(4).filter(|pid| Pipe::of_runtime(*pid).is_open()).collect()
+    (4..LAST).step_by(4).filter(|pid| Pipe::of_runtime(*pid).is_there()).collect()
 }
 
 /// The names of all pipes; `None` where they can't be listed.
@@ -68,16 +65,9 @@ impl Socket {
     /// # Errors
     /// If there is none, or it may not be used; with the reason.
     pub fn of(pid: u32) -> Result<Self, Unreachable> {
-        /// Where pipes can't be listed, asking takes the runtime's pipe from it for a moment: then
-        /// the next one finds none.
-        const TRIES: u32 = 20;
-        const PAUSE: Duration = Duration::from_millis(20);
         let pipe = Pipe::of_runtime(pid);
-        for _ in 0..TRIES {
-            if pipe.is_there() {
-                return Ok(Self { pipe, timeout: REQUEST_TIMEOUT });
-            }
-            std::thread::sleep(PAUSE);
+        if pipe.is_there() {
+            return Ok(Self { pipe, timeout: REQUEST_TIMEOUT });
         }
         Err(Unreachable::NoSocket(vec![PathBuf::from(PIPES)]))
     }
@@ -143,18 +133,7 @@ impl Pipe {
     /// Whether there is one.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        match (names(), self.path.file_name()) {
-            (Some(names), Some(own)) => names.iter().any(|name| **name == *own),
-            _ => self.is_open(),
-        }
-    }
-
-    /// Whether it can be opened, or could be if fewer had done so.
-    fn is_open(&self) -> bool {
-        match OpenOptions::new().read(true).write(true).open(&self.path) {
-            Ok(_) => true,
-            Err(error) => error.raw_os_error() == Some(ERROR_PIPE_BUSY),
-        }
+        unix_socket::is_there(&self.path)
     }
 
     /// Sends one message, and reads the one that answers it, of at most so many bytes.

@@ -50,7 +50,10 @@ impl BlockedReader {
             return Looked::Unreadable;
         };
         let (start, end) = record.stack();
-        let (call, sp, ip, bp) = match self.window.look(tid, end) {
+        let mut context = None;
+        // It stands still, so what it says of itself does; unless it stands in a write.
+        let note = || context = record.context().read();
+        let (call, sp, ip, bp) = match self.window.look(tid, end, note) {
             None => return Looked::Unreadable,
             Some(Blocked::Running) => return Looked::Running,
             Some(Blocked::At { call, sp, ip, bp }) => (call, sp, ip, bp),
@@ -77,8 +80,7 @@ impl BlockedReader {
             EndReason::OutsideStack if unreadable => EndReason::Unreadable,
             end => end,
         };
-        // It stands still, so what it says of itself does; unless it stands in a write.
-        let context = record.context().read().unwrap_or_else(|| {
+        let context = context.unwrap_or_else(|| {
             self.shared.count(Loss::ContextBusy);
             SpanContext::default()
         });

@@ -453,5 +453,7 @@ fn adopt(place: &mut Place, say: &Say, wanted: impl Fn(&str) -> Option<String>) 
     }
 }
 
+// Of links and rights, as Linux has them.
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;

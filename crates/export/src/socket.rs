@@ -98,6 +98,9 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Kind::Local(socket) = &mut self.kind {
+            return unix_socket::write_while(socket, bytes, || self.deadline.slice());
+        }
         self.until_deadline(|kind| match kind {
             Kind::Tcp(socket) => socket.write(bytes),
             Kind::Local(socket) => socket.write(bytes),
@@ -106,5 +109,61 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Instant;
+
+    use sys::control_socket::{ControlSocket, place};
+
+    use super::*;
+    use crate::deadline::Cut;
+
+    /// Longer than anything here takes, however busy the machine.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Who listens, and what his place is called in the settings.
+    fn silent(name: &str) -> (ControlSocket, Address) {
+        let name = format!("corprof-test-{name}-{}", std::process::id());
+        let place = place(&std::env::temp_dir(), &name);
+        let shown = Path::new(&place).display().to_string().replace('\\', "/");
+        let address = Address::parse(&format!("unix://{shown}")).expect("an address");
+        (ControlSocket::bind(&place).expect("bound"), address)
+    }
+
+    /// A socket or pipe whose owner takes the connection, and neither reads nor answers.
+    #[test]
+    fn an_agent_that_stands_still_holds_nobody_up() {
+        let (silent, address) = silent("silent");
+        let begin = Instant::now();
+        let deadline = Deadline::after(Duration::from_secs(2), &Cut::default());
+        let mut socket = Socket::connect(&address, &deadline).expect("connected");
+        let visitor = silent.accept(Some(LONG)).expect("no trouble").expect("somebody");
+        let late = socket.read(&mut [0; 8]).map_err(|error| error.kind());
+        assert_eq!(late, Err(ErrorKind::TimedOut));
+        let deadline = Deadline::after(Duration::from_secs(2), &Cut::default());
+        let mut socket = Socket { deadline, ..socket };
+        // More than any buffer on the way takes.
+        assert!(socket.write_all(&vec![0; 16 << 20]).is_err());
+        drop(visitor);
+        assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
+        silent.remove();
+    }
+
+    #[test]
+    fn the_end_that_is_brought_forward_ends_a_wait() {
+        let (silent, address) = silent("cut");
+        let cut = Cut::default();
+        let mut socket =
+            Socket::connect(&address, &Deadline::after(LONG, &cut)).expect("connected");
+        let begin = Instant::now();
+        cut.after(Duration::from_millis(200));
+        let late = socket.read(&mut [0; 8]).map_err(|error| error.kind());
+        assert_eq!(late, Err(ErrorKind::TimedOut));
+        assert!(begin.elapsed() < LONG / 2, "{:?}", begin.elapsed());
+        silent.remove();
     }
 }

@@ -349,5 +349,7 @@ fn owner_of(name: &str) -> Option<String> {
     Some(owner.to_owned())
 }
 
+// Of links and rights, as Linux has them.
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -6,9 +6,11 @@
 mod class;
 pub mod limits;
 mod reason;
+mod span_context;
 mod state;
 pub mod suspended;
 
 pub use class::ThreadClass;
 pub use reason::{EndReason, Loss};
+pub use span_context::SpanContext;
 pub use state::{FrameKind, ThreadState};

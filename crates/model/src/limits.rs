@@ -33,8 +33,9 @@ pub const NATIVES_PAUSE: u64 = 1000;
 /// What looks may cost before pauses get longer for it, in nanoseconds of CPU time: some dozen
 /// looks, so that those in a program's first second find its threads soon.
 pub const NATIVES_BURST_NS_MAX: u64 = 10_000_000;
-/// Longest pause between two looks for such threads, in nanoseconds.
-pub const NATIVES_DISTANCE_NS_MAX: u64 = 10_000_000_000;
+/// Longest pause between two looks for such threads, in nanoseconds. On Windows a clock may have
+/// steps of 16 ms, and one step that falls into a look is no reason to be blind for long.
+pub const NATIVES_DISTANCE_NS_MAX: u64 = if cfg!(windows) { 1 } else { 10 } * 1_000_000_000;
 /// CPU time that a thread which the runtime doesn't tell of may have used since its last sample, in
 /// nanoseconds, before it is charged without one: it may have blocked the signal.
 pub const NATIVE_LAG_NS_MAX: u64 = 500_000_000;

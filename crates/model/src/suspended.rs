@@ -1,14 +1,26 @@
 //! What is seen of a thread while it is suspended: how the system's part hands it to the handler,
 //! where a thread is not interrupted by a signal.
 
-/// A thread's place, its stack and its clocks, copied while it stood still.
+use crate::SpanContext;
+
+/// Whose a sample is: the handler's second argument.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Suspended {
+pub struct Whose {
     /// The value that the sampler was told to pass on: names the thread's record.
     pub value: u64,
     /// The system's thread id.
     pub tid: u32,
+    /// Which request it works for: noted by the handler while the thread stands still. `None` if
+    /// it stands in a write of that.
+    pub context: Option<SpanContext>,
+}
+
+/// A thread's place, its stack and its clocks, copied while it stood still: the handler's third
+/// argument once the thread was let go, and null while it stands still.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Suspended {
     /// The instruction pointer.
     pub ip: u64,
     /// The stack pointer.

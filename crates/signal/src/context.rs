@@ -14,6 +14,8 @@
 
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
+pub use model::SpanContext;
+
 /// The version of the layout.
 pub const CONTEXT_VERSION: u32 = 1;
 /// The size of the layout in bytes.
@@ -44,20 +46,6 @@ const _: () = {
     assert!(core::mem::offset_of!(Context, trace_id) == 32, "as the header says");
     assert!(core::mem::offset_of!(Context, valid) == 56, "as the header says");
 };
-
-/// What a block said: all 0 if the thread works for no request.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SpanContext {
-    /// The trace's id, most significant byte first.
-    pub trace_id: [u8; 16],
-    /// The span's id; 0 if there is none.
-    pub span_id: u64,
-    /// The span that the request began with in this process.
-    pub local_root_span_id: u64,
-    /// The number of a set of labels; 0 if there are none.
-    pub labels: u64,
-}
 
 impl Context {
     /// Makes the block a fresh thread's.

@@ -134,6 +134,8 @@ struct Origin {
     overruns: u32,
     time_ns: u64,
     cpu_clock_ns: u64,
+    /// Which request it works for; `None` if it stands in a write of that.
+    span: Option<SpanContext>,
     /// The alternate stack, if the thread is on it.
     signal_stack: Option<(u64, u64)>,
     #[cfg(feature = "oracle")]
@@ -164,7 +166,7 @@ unsafe fn take_sample<'a>(
     sample.overruns = origin.overruns;
     sample.time_ns = origin.time_ns;
     sample.cpu_ns = record.take_cpu_ns(origin.cpu_clock_ns);
-    sample.context = record.context().read().unwrap_or_else(|| {
+    sample.context = origin.span.unwrap_or_else(|| {
         shared.count(Loss::ContextBusy);
         SpanContext::default()
     });

@@ -11,6 +11,7 @@
 )]
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::Loss;
 use signal::context::{CONTEXT_VERSION, Context, SpanContext};
@@ -96,20 +97,44 @@ fn a_block_is_fresh_then_holds_what_was_written() {
     assert_eq!(context.read(), Some(SpanContext::default()));
 }
 
+/// A handler over fresh state, and the calling thread in it.
+struct Sampled {
+    shared: &'static Shared,
+    tid: u32,
+    thread: ThreadRef,
+    context: &'static Context,
+    /// There is one handler in a process.
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Sampled {
+    fn begin() -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let records: Vec<Record> = (0..2).map(|_| Record::default()).collect();
+        let slots: Vec<_> = (0..64).map(|_| Slot::new(Sample::default())).collect();
+        let shared: &'static Shared =
+            Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))));
+        shared.gate.open();
+        set_shared(shared);
+        // SAFETY: the handler is made for this, and test programs are not unloaded.
+        unsafe { disposition::install(PROFILING_SIGNAL, on_signal) }.expect("installed");
+        let (tid, stack) = (thread::own_id(), thread::own_stack().expect("own stack"));
+        let generation = shared.records[1].open(tid, stack.start, stack.end, 0);
+        let thread = ThreadRef { index: 1, generation };
+        Self { shared, tid, thread, context: shared.records[1].context(), _alone: alone }
+    }
+
+    /// Has a sample taken. On Windows a thread in a system call may give none.
+    fn send(tid: u32, thread: ThreadRef) {
+        let sent = disposition::send(tid, PROFILING_SIGNAL, thread.to_value());
+        assert!(sent.is_ok() || cfg!(windows), "{sent:?}");
+    }
+}
+
 #[test]
 fn neither_a_signal_nor_another_thread_sees_a_mix() {
-    let records: Vec<Record> = (0..2).map(|_| Record::default()).collect();
-    let slots: Vec<_> = (0..64).map(|_| Slot::new(Sample::default())).collect();
-    let shared: &'static Shared =
-        Box::leak(Box::new(Shared::new(records.leak(), &[], Ring::new(slots.leak()))));
-    shared.gate.open();
-    set_shared(shared);
-    // SAFETY: the handler is made for this, and test programs are not unloaded.
-    unsafe { disposition::install(PROFILING_SIGNAL, on_signal) }.expect("installed");
-    let (tid, stack) = (thread::own_id(), thread::own_stack().expect("own stack"));
-    let generation = shared.records[1].open(tid, stack.start, stack.end, 0);
-    let thread = ThreadRef { index: 1, generation };
-    let context = shared.records[1].context();
+    let Sampled { shared, tid, thread, context, _alone } = Sampled::begin();
     let spans = [span(0x5a), span(0xa5)];
     let is_one = |found: &SpanContext| spans.contains(found) || *found == SpanContext::default();
 
@@ -120,7 +145,7 @@ fn neither_a_signal_nor_another_thread_sees_a_mix() {
         let sender = scope.spawn(|| {
             let (mut with_span, mut without, mut read) = (0_u64, 0_u64, 0_u64);
             while !done.load(Ordering::Relaxed) {
-                disposition::send(tid, PROFILING_SIGNAL, thread.to_value()).expect("sent");
+                Sampled::send(tid, thread);
                 while let Some(found) = shared.ring.read(|sample| sample.context) {
                     assert!(is_one(&found), "a signal saw {found:?}");
                     if found == SpanContext::default() { without += 1 } else { with_span += 1 }
@@ -148,4 +173,72 @@ fn neither_a_signal_nor_another_thread_sees_a_mix() {
     let busy = lost(Loss::ContextBusy);
     assert!(without <= busy + 1, "{without} without a span, {busy} within a write");
     println!("{switches} switches: {with_span} signals saw a span, {busy} came within a write");
+}
+
+/// Some microseconds at a place in memory that nothing else has.
+#[cfg(target_arch = "x86_64")]
+macro_rules! place {
+    ($name:ident, $others:literal) => {
+        #[inline(never)]
+        extern "C" fn $name() {
+            // SAFETY: does nothing, for as long as that takes.
+            unsafe {
+                std::arch::asm!(
+                    concat!(".rept ", $others),
+                    "nop",
+                    ".endr",
+                    ".rept 4096",
+                    "nop",
+                    ".endr",
+                    options(nomem, nostack, preserves_flags)
+                );
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+place!(first, "16");
+#[cfg(target_arch = "x86_64")]
+place!(second, "32");
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_request_is_that_of_the_place() {
+    const PLACE_BYTES: u64 = 4096;
+    let places = [first as extern "C" fn(), second as extern "C" fn()];
+    let spans = [span(0x5a), span(0xa5)];
+    let Sampled { shared, tid, thread, context, _alone } = Sampled::begin();
+    let done = AtomicBool::new(false);
+    // Where a sample's thread stood, if that tells which request it must have.
+    let place_of = |ip: u64| {
+        let is_in = |place: &extern "C" fn()| ip.wrapping_sub(*place as usize as u64) < PLACE_BYTES;
+        places.iter().position(is_in)
+    };
+    let seen = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut seen = [0_u64; 2];
+            while !done.load(Ordering::Relaxed) {
+                Sampled::send(tid, thread);
+                let taken = |sample: &Sample| (sample.frames.iter().next(), sample.context);
+                while let Some((ip, found)) = shared.ring.read(taken) {
+                    let Some(place) = ip.and_then(place_of) else { continue };
+                    assert_eq!(found, spans[place], "of a sample in place {place}");
+                    seen[place] += 1;
+                }
+            }
+            seen
+        });
+        let block = Block::of(context);
+        while shared.kept.load(Ordering::Relaxed) < SAMPLES_MIN && !sender.is_finished() {
+            for (span, place) in spans.iter().zip(places) {
+                block.write(span);
+                place();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        sender.join().expect("each in its own request")
+    });
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    println!("{seen:?} samples in the two places");
 }

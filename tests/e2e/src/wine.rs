@@ -120,6 +120,21 @@ impl WindowsTools {
         Ok(command)
     }
 
+    /// A test program on .NET for Windows, without the agent.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn app(&self, app: &str, version: RuntimeVersion) -> Result<Command> {
+        let Dotnet { program, arguments, variables } =
+            Rig::ensure()?.app(app)?.on_windows(&self.wine, version)?;
+        let mut command = self.wine.command(&program)?;
+        command.args(arguments).envs(variables);
+        command.env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1");
+        // It is nobody's that a test looks for.
+        command.env("DOTNET_EnableDiagnostics", "0");
+        Ok(command)
+    }
+
     /// The same, run to its end.
     ///
     /// # Errors

@@ -139,6 +139,82 @@ fn every_period_arrives() -> Result<()> {
     checks.done()
 }
 
+/// A program that listens at a pipe in the place of Datadog's agent; ends when it is dropped.
+struct Relay(Child);
+
+impl Relay {
+    fn start(tools: &WindowsTools, pipe: &str, options: &[&str]) -> Result<Self> {
+        let mut command = tools.app("relay", Net8)?;
+        command.args(["--pipe", pipe]).args(options);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let relay = Self(child);
+        let listens = lines.any(|line| line.is_ok_and(|line| line.contains("LISTENING")));
+        ensure!(listens, "the relay does not listen");
+        Ok(relay)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        if until_it_ends(&mut self.0).is_err() {
+            eprintln!("the relay did not end by itself");
+        }
+    }
+}
+
+/// A program whose profiles go to Datadog's agent at that pipe.
+fn to_datadog(test: &str, pipe: &str) -> Result<Option<Session>> {
+    let Some(session) = Session::on_windows(test, "split", Net8)? else { return Ok(None) };
+    let spool = session.folder.with_extension("spool");
+    let session = session
+        .args(["--share", "80", "--seconds", "6"])
+        .set("CORPROF_UPLOAD_PERIOD", "1s")
+        .set("CORPROF_SERVICE", "shop")
+        .set("CORPROF_SPOOL_DIR", WindowsTools::asked()?.inside(&spool)?)
+        .set("CORPROF_EXPORT", "file,datadog")
+        .set("CORPROF_DATADOG_URL", format!("unix:////./pipe/{pipe}"));
+    Ok(Some(session))
+}
+
+#[test]
+fn datadogs_agent_takes_what_comes_by_its_pipe() -> Result<()> {
+    const PIPE: &str = "corprof-test-datadog";
+    let Some(session) = to_datadog("datadog", PIPE)? else { return Ok(()) };
+    let intake = Intake::start()?;
+    let port = intake.url().rsplit_once(':').context("no port")?.1.to_owned();
+    let relay = Relay::start(&WindowsTools::asked()?, PIPE, &["--port", &port])?;
+    let run = session.run()?;
+    drop(relay);
+    intake.check()?;
+    let mut checks = run.checks_of_attached();
+    let taken = intake.taken();
+    let is_profile = |path: &str| path.ends_with("/profiling/v1/input");
+    checks.that(taken.iter().all(|taken| is_profile(&taken.path)), "another path");
+    checks.that(run.profiles.len() >= 5, format!("{} periods", run.profiles.len()));
+    // On a machine that is busy the last may have to wait for the program's next start.
+    let spool = run.folder.with_extension("spool");
+    let (came, waits) = (taken.len(), waiting(&spool));
+    let counts = format!("{came} of {} periods arrived, {waits} wait", run.profiles.len());
+    checks.that(came > 0 && came + waits == run.profiles.len(), counts);
+    checks.done()
+}
+
+#[test]
+fn an_agent_that_never_answers_holds_nobody_up() -> Result<()> {
+    const PIPE: &str = "corprof-test-silent";
+    let Some(session) = to_datadog("silent", PIPE)? else { return Ok(()) };
+    let relay = Relay::start(&WindowsTools::asked()?, PIPE, &["--silent"])?;
+    let run = session.limit(PATIENCE).run()?;
+    drop(relay);
+    let mut checks = run.checks_of_attached();
+    checks.that(run.profiles.len() >= 5, format!("{} periods", run.profiles.len()));
+    let waits = waiting(&run.folder.with_extension("spool"));
+    checks.that(waits == run.profiles.len(), format!("{waits} wait"));
+    checks.done()
+}
+
 /// One request on a connection of its own; the answer.
 fn ask(port: u16, target: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -152,12 +228,17 @@ fn ask(port: u16, target: &str) -> Result<String> {
 /// Ends a program as Ctrl-C does: Wine makes that of the signal.
 fn interrupt(mut child: Child) -> Result<()> {
     ensure!(Command::new("kill").args(["-INT", &child.id().to_string()]).status()?.success());
+    until_it_ends(&mut child).context("by Ctrl-C")
+}
+
+/// Waits for the end of a program, and ends it if that does not come.
+fn until_it_ends(child: &mut Child) -> Result<()> {
     let begin = Instant::now();
     while child.try_wait()?.is_none() {
         if begin.elapsed() > PATIENCE {
             child.kill()?;
             child.wait()?;
-            anyhow::bail!("it does not end by Ctrl-C");
+            anyhow::bail!("it does not end");
         }
         thread::sleep(Duration::from_millis(20));
     }

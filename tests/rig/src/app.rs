@@ -18,7 +18,7 @@ use crate::unavailable::Unavailable;
 use crate::wine::{Dotnet, Wine};
 
 /// The names of the test programs.
-pub const APPS: [&str; 25] = [
+pub const APPS: [&str; 26] = [
     "plain",
     "split",
     "busy",
@@ -44,6 +44,7 @@ pub const APPS: [&str; 25] = [
     "lines",
     "lines-embedded",
     "cost",
+    "relay",
 ];
 
 /// The programs that need ASP.NET Core.

@@ -6,7 +6,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -25,6 +25,8 @@ const SHARED: &str = r"Z:\mnt\W";
 const RELEASE: &str = "trixie";
 /// Where its packages are.
 const MIRROR: &str = "http://deb.debian.org/debian";
+/// Wine's server, without Debian's script around it, which has an option of its own.
+const SERVER: &str = "/usr/lib/wine/wineserver64";
 /// What is said where it is not there.
 const ADVICE: &str = "it is made by `cargo xtask windows`, which takes 2 GB and needs root";
 
@@ -170,11 +172,36 @@ impl Wine {
     /// # Errors
     /// If Windows programs don't see it.
     pub fn command(&self, program: &Path) -> Result<Command> {
+        let mut command = self.debian("wine");
+        command.arg(self.inside(program)?);
+        Ok(command)
+    }
+
+    /// A program of the Debian folder.
+    fn debian(&self, program: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "--propagation", "private", "bash", "-c", include_str!("wine.sh")]);
-        command.args(["wine.sh", "wine", self.inside(program)?.as_str()]);
+        command.args(["wine.sh", program]);
         command.env("ROOT", self.root()).env("SHARED", self.shared());
-        Ok(command)
+        command
+    }
+
+    /// Keeps Wine's server and services running. Debian has the server end with the last program;
+    /// what begins in that moment may get one that later programs do not find. And the services
+    /// hold the output of the program that first needed them: who waits for its end waits for
+    /// theirs.
+    ///
+    /// # Errors
+    /// If they can't be run.
+    pub fn serve(&self) -> Result<Server> {
+        // Each returns when it is ready; the first fails if there is one, which is as well.
+        for words in [&[SERVER, "-p"][..], &["wine", "wineboot"]] {
+            let mut command = self.debian(words[0]);
+            command.args(&words[1..]).stdin(Stdio::null());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().context("cannot run Wine's server")?;
+        }
+        Ok(Server { wine: self.clone() })
     }
 
     /// The program of .NET that runs a test program, and what comes before that one's arguments.
@@ -203,6 +230,18 @@ impl Wine {
             }
             other => bail!("there is no {other} for Windows"),
         }
+    }
+}
+
+/// Wine's server, which ends with this.
+#[derive(Debug)]
+pub struct Server {
+    wine: Wine,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended = self.wine.debian(SERVER).arg("-k").status();
     }
 }
 

@@ -112,6 +112,7 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
         overruns,
         time_ns: arch::clock_ns(Clock::Monotonic),
         cpu_clock_ns,
+        span: record.context().read(),
         // SAFETY: the context is the kernel's own.
         signal_stack: unsafe { arch::signal_stack(context) },
         #[cfg(feature = "oracle")]

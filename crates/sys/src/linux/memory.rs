@@ -68,9 +68,16 @@ impl StackWindow {
 
     /// Where a thread stands whose stack has that end, and its stack to be read from here.
     /// `None` once it has ended, or if the kernel refuses.
-    pub fn look(&mut self, tid: u32, end_of_stack: u64) -> Option<Blocked> {
+    ///
+    /// `note` reads what else the thread changes. That it stood still all the time is for its clock
+    /// to tell.
+    pub fn look(&mut self, tid: u32, end_of_stack: u64, note: impl FnOnce()) -> Option<Blocked> {
         self.reset(end_of_stack);
-        Blocked::read(tid)
+        let found = Blocked::read(tid)?;
+        if matches!(found, Blocked::At { .. }) {
+            note();
+        }
+        Some(found)
     }
 
     /// Forgets the copy, and sets the stack's end, beyond which nothing is copied.

@@ -1,7 +1,7 @@
 //! Connecting to a socket that is a file, with an end: the standard library's waits for as long as
 //! a listener that doesn't accept has its queue full.
 
-use std::io;
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -18,6 +18,29 @@ pub type LocalStream = UnixStream;
 pub fn set_timeouts(stream: &mut LocalStream, limit: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))
+}
+
+/// Writes, for as long as `left` gives time: it is asked again when that is over. Returns how many
+/// bytes it was.
+///
+/// # Errors
+/// As `TimedOut`, if nobody reads; whatever the kernel says.
+pub fn write_while(
+    stream: &mut LocalStream,
+    bytes: &[u8],
+    mut left: impl FnMut() -> Option<Duration>,
+) -> io::Result<usize> {
+    loop {
+        stream.set_write_timeout(Some(left().ok_or(ErrorKind::TimedOut)?))?;
+        match stream.write(bytes) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
+            done => return done,
+        }
+    }
 }
 
 /// Connects, and waits for that no longer than so long (a microsecond at least).
@@ -74,7 +97,7 @@ fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
+    use std::io::Read as _;
     use std::os::unix::net::UnixListener;
     use std::time::Instant;
 

@@ -47,6 +47,8 @@ pub const ERROR_IO_PENDING: i32 = 997;
 pub const ERROR_PIPE_BUSY: i32 = 231;
 /// Somebody had connected already.
 pub const ERROR_PIPE_CONNECTED: i32 = 535;
+/// Nobody waited at the pipe in that time.
+pub const ERROR_SEM_TIMEOUT: i32 = 121;
 /// What was begun was called off.
 pub const ERROR_OPERATION_ABORTED: i32 = 995;
 
@@ -287,6 +289,7 @@ unsafe extern "system" {
     pub fn VirtualAlloc(address: u64, bytes: usize, kind: u32, protection: u32) -> *mut c_void;
     pub fn VirtualQuery(address: u64, out: *mut MemoryInfo, bytes: usize) -> usize;
     pub fn WaitForSingleObject(handle: Handle, limit_ms: u32) -> u32;
+    pub fn WaitNamedPipeW(name: *const u16, limit_ms: u32) -> i32;
     pub fn WriteFile(
         file: Handle,
         bytes: *const u8,

@@ -1,13 +1,18 @@
 //! Who takes samples: on Windows no signal interrupts a thread. To send one is to suspend the
 //! thread, to copy its registers and stack, to let it go on, and to call the handler with that.
+//! While the thread stands still the handler is called as well, to note what the thread says of
+//! itself.
 
 use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use model::suspended::Whose;
+
 use super::{modules, suspension};
 
-/// A handler with the arguments of one for signals; the third is a `model::suspended::Suspended`.
+/// A handler with the arguments of one for signals: the second is a `model::suspended::Whose`, the
+/// third a `model::suspended::Suspended`, or null while the thread stands still.
 pub type Handler = unsafe extern "C" fn(i32, *mut c_void, *mut c_void);
 
 /// A number where others have a signal's.
@@ -82,15 +87,20 @@ pub fn send(tid: u32, signal: i32, value: u64) -> io::Result<()> {
     // SAFETY: `install` put it there, from a `Handler`.
     let handler = unsafe { std::mem::transmute::<usize, Handler>(address) };
     suspension::with(|seen| {
-        let mut suspended = seen.of(tid, value)?;
+        let mut whose = Whose { value, tid, context: None };
+        let whose = (&raw mut whose).cast();
+        // SAFETY: a whole `Whose`, which is the handler's alone; the handler is what `install` was
+        // promised: it neither allocates nor waits.
+        let note = || unsafe { handler(signal, whose, std::ptr::null_mut()) };
+        let mut suspended = seen.of(tid, note)?;
         // Without the kernel's word it may have waited all the time: what it used is carried by a
         // sample that finds it at work.
         if !suspension::states_are_told() && seen.is_in_call() {
             return None;
         }
-        // SAFETY: a whole `Suspended`, whose words and bytes are `seen`'s and stay until the end of
-        // this call; the handler is what `install` was promised.
-        unsafe { handler(signal, std::ptr::null_mut(), (&raw mut suspended).cast()) };
+        // SAFETY: as above, and a whole `Suspended`, whose words and bytes are `seen`'s and stay
+        // until the end of this call.
+        unsafe { handler(signal, whose, (&raw mut suspended).cast()) };
         Some(())
     })
     .ok_or_else(|| io::ErrorKind::NotFound.into())

@@ -58,14 +58,17 @@ impl StackWindow {
 
     /// Where a thread stands, and its stack up to that end to be read from here. `None` once it has
     /// ended, or if it can't be suspended. Suspends it for as long as the copy takes.
-    pub fn look(&mut self, tid: u32, _end_of_stack: u64) -> Option<Blocked> {
+    ///
+    /// `note` reads what else the thread changes, while it stands still: it allocates nothing,
+    /// waits for nobody, and calls neither the system nor the runtime.
+    pub fn look(&mut self, tid: u32, _end_of_stack: u64, note: impl FnOnce()) -> Option<Blocked> {
         self.words.clear();
         let known = suspension::state(tid);
         if known == Some(false) {
             return Some(Blocked::Running);
         }
         suspension::with(|seen: &mut Seen| {
-            let suspended = seen.of(tid, 0)?;
+            let suspended = seen.of(tid, note)?;
             if known.is_none() && !seen.is_in_call() {
                 return Some(Blocked::Running);
             }

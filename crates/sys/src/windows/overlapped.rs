@@ -35,7 +35,7 @@ impl Channel {
     pub fn connected_within(&mut self, limit: Duration) -> io::Result<bool> {
         // SAFETY: an open pipe; the state is valid until the call has ended, see `within`.
         let call = |pipe, state| unsafe { api::ConnectNamedPipe(pipe, state) };
-        match self.within(limit, call) {
+        match self.within(once(limit), call) {
             // Somebody was faster.
             Err(error) if error.raw_os_error() == Some(api::ERROR_PIPE_CONNECTED) => Ok(true),
             ended => Ok(ended?.is_some()),
@@ -52,7 +52,7 @@ impl Channel {
         // SAFETY: the buffer has that room and is ours until the call has ended, see `within`.
         let call =
             |pipe, state| unsafe { api::ReadFile(pipe, to, room, std::ptr::null_mut(), state) };
-        Ok(self.within(limit, call)?.ok_or(io::ErrorKind::TimedOut)?)
+        Ok(self.within(once(limit), call)?.ok_or(io::ErrorKind::TimedOut)?)
     }
 
     /// Writes in that time; returns how many bytes it was.
@@ -60,19 +60,31 @@ impl Channel {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if nobody reads; whatever the system says.
     pub fn write_within(&mut self, bytes: &[u8], limit: Duration) -> io::Result<usize> {
+        self.write_while(bytes, once(limit))
+    }
+
+    /// The same for as long as `left` gives time: it is asked again when that is over.
+    ///
+    /// # Errors
+    /// As `write_within`.
+    pub fn write_while(
+        &mut self,
+        bytes: &[u8],
+        left: impl FnMut() -> Option<Duration>,
+    ) -> io::Result<usize> {
         let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let from = bytes.as_ptr();
         // SAFETY: there are so many bytes until the call has ended, see `within`.
         let call =
             |pipe, state| unsafe { api::WriteFile(pipe, from, count, std::ptr::null_mut(), state) };
-        Ok(self.within(limit, call)?.ok_or(io::ErrorKind::TimedOut)?)
+        Ok(self.within(left, call)?.ok_or(io::ErrorKind::TimedOut)?)
     }
 
-    /// Begins a call, and returns when it has ended: by itself, or called off. Returns how many
-    /// bytes it was about; `None` if it was called off.
+    /// Begins a call, and returns when it has ended: by itself, or called off when `left` gives no
+    /// more time. Returns how many bytes it was about; `None` if it was called off.
     fn within(
         &mut self,
-        limit: Duration,
+        mut left: impl FnMut() -> Option<Duration>,
         begin: impl FnOnce(Handle, *mut Overlapped) -> i32,
     ) -> io::Result<Option<usize>> {
         let (pipe, event) = (raw(&self.pipe), raw(&self.event));
@@ -83,13 +95,19 @@ impl Channel {
                 return Err(error);
             }
         }
-        // Rounded up, so that the last part of a millisecond is no busy wait.
-        let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX - 2).saturating_add(1);
-        // SAFETY: the event is open.
-        if unsafe { api::WaitForSingleObject(event, millis) } != api::WAIT_OBJECT_0 {
-            // SAFETY: what was begun above on this pipe. Its end is waited for just below: until
-            // then the system may write to `state`.
-            unsafe { api::CancelIoEx(pipe, &raw mut state) };
+        loop {
+            let Some(slice) = left() else {
+                // SAFETY: what was begun above on this pipe. Its end is waited for just below:
+                // until then the system may write to `state`.
+                unsafe { api::CancelIoEx(pipe, &raw mut state) };
+                break;
+            };
+            // Rounded up, so that the last part of a millisecond is no busy wait.
+            let millis = u32::try_from(slice.as_millis()).unwrap_or(u32::MAX - 2).saturating_add(1);
+            // SAFETY: the event is open.
+            if unsafe { api::WaitForSingleObject(event, millis) } == api::WAIT_OBJECT_0 {
+                break;
+            }
         }
         let mut bytes = 0;
         // SAFETY: what was begun above; waits for its end, and writes to a valid place.
@@ -101,6 +119,12 @@ impl Channel {
         let was_called_off = error.raw_os_error() == Some(api::ERROR_OPERATION_ABORTED);
         if was_called_off { Ok(None) } else { Err(error) }
     }
+}
+
+/// So much time, and no more.
+fn once(limit: Duration) -> impl FnMut() -> Option<Duration> {
+    let mut limit = Some(limit);
+    move || limit.take()
 }
 
 /// Closes a handle with its owner.

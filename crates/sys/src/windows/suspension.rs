@@ -106,7 +106,10 @@ pub fn with<T>(look: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
 impl Seen {
     /// Suspends a thread, copies, and lets it go on. What is returned points into this. `None` if
     /// the thread has ended or can't be suspended, or if that took too long.
-    pub fn of(&mut self, tid: u32, value: u64) -> Option<Suspended> {
+    ///
+    /// `note` reads what else the thread changes, while it stands still: it allocates nothing,
+    /// waits for nobody, and calls neither the system nor the runtime.
+    pub fn of(&mut self, tid: u32, note: impl FnOnce()) -> Option<Suspended> {
         if tid == thread::own_id() {
             return None;
         }
@@ -115,14 +118,12 @@ impl Seen {
         let cpu_clock_ns = clock::handle_cpu_ns(handle.raw())?;
         let time_ns = clock::monotonic_ns();
         self.length = 0;
-        self.copy(handle.raw(), stack)?;
+        self.copy(handle.raw(), stack, note)?;
         let Context { rip: ip, rsp: sp, rbp: bp, .. } = self.context;
         self.before = [0; 8];
         copy_own(ip.saturating_sub(self.before.len() as u64), &mut self.before);
         let code_len = copy_own(ip, &mut self.code);
         Some(Suspended {
-            value,
-            tid,
             ip,
             sp,
             bp,
@@ -136,7 +137,12 @@ impl Seen {
     }
 
     /// The part in which the thread stands still.
-    fn copy(&mut self, handle: Handle, stack: Option<StackRange>) -> Option<()> {
+    fn copy(
+        &mut self,
+        handle: Handle,
+        stack: Option<StackRange>,
+        note: impl FnOnce(),
+    ) -> Option<()> {
         // SAFETY: an open handle with the right to it.
         if unsafe { api::SuspendThread(handle) } == u32::MAX {
             return None;
@@ -149,6 +155,7 @@ impl Seen {
         if let Some(stack) = stack.filter(|_| told != 0) {
             self.copy_words(stack);
         }
+        note();
         let is_ours = SUSPENDED.swap(0, Ordering::AcqRel) == handle;
         if is_ours {
             // SAFETY: suspended above, resumed once.
@@ -276,8 +283,7 @@ mod tests {
         let stack = handles::of(busy.tid).and_then(|thread| thread.stack()).expect("a stack");
         for _ in 0..100 {
             with(|seen| {
-                let suspended = seen.of(busy.tid, 7)?;
-                assert_eq!((suspended.value, suspended.tid), (7, busy.tid));
+                let suspended = seen.of(busy.tid, || ())?;
                 assert!((stack.start..stack.end).contains(&suspended.sp));
                 assert!(suspended.ip != 0 && suspended.code_len == CODE_BYTES);
                 // From the stack pointer to the stack's end.
@@ -291,10 +297,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_noted_is_noted_while_it_stands_still() {
+        let busy = Busy::start();
+        for _ in 0..20 {
+            busy.wait_for_more();
+            let counts = [AtomicU64::new(0), AtomicU64::new(1)];
+            let note = || {
+                let until_ns = clock::monotonic_ns() + 1_000_000;
+                counts[0].store(busy.count.load(Ordering::Relaxed), Ordering::Relaxed);
+                while clock::monotonic_ns() < until_ns {}
+                counts[1].store(busy.count.load(Ordering::Relaxed), Ordering::Relaxed);
+            };
+            with(|seen| seen.of(busy.tid, note)).expect("the thread was not seen");
+            let [before, after] = counts.map(AtomicU64::into_inner);
+            assert_eq!(before, after, "it went on meanwhile");
+        }
+    }
+
+    #[test]
     fn what_has_ended_and_oneself_are_not_seen() {
         let tid = std::thread::spawn(thread::own_id).join().expect("an id");
-        assert!(with(|seen| seen.of(tid, 0)).is_none());
-        assert!(with(|seen| seen.of(thread::own_id(), 0)).is_none());
+        assert!(with(|seen| seen.of(tid, || ())).is_none());
+        assert!(with(|seen| seen.of(thread::own_id(), || ())).is_none());
     }
 
     #[test]
@@ -338,7 +362,7 @@ mod tests {
         });
         let tid = told.recv().expect("an id");
         // Until it has got there.
-        while with(|seen| seen.of(tid, 0).map(|_| seen.is_in_call())) != Some(true) {
+        while with(|seen| seen.of(tid, || ()).map(|_| seen.is_in_call())) != Some(true) {
             std::thread::yield_now();
         }
         drop(end);

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::OwnedHandle;
 use std::path::Path;
@@ -47,6 +48,17 @@ pub fn connect(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     }
 }
 
+/// Whether there is a pipe of that name. Nobody is connected to it for that: whoever serves it may
+/// take its end away for a moment, or for good, after a visitor who says nothing.
+#[must_use]
+pub fn is_there(path: &Path) -> bool {
+    let name: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    // SAFETY: a name that ends with NUL; waits for a millisecond at most.
+    let waits = unsafe { api::WaitNamedPipeW(name.as_ptr(), 1) } != 0;
+    // All of its places may be taken: it is there all the same.
+    waits || io::Error::last_os_error().raw_os_error() == Some(api::ERROR_SEM_TIMEOUT)
+}
+
 /// Has each read and write end after that time.
 ///
 /// # Errors
@@ -54,6 +66,25 @@ pub fn connect(path: &Path, limit: Duration) -> io::Result<LocalStream> {
 pub fn set_timeouts(stream: &mut LocalStream, limit: Duration) -> io::Result<()> {
     stream.limit = limit;
     Ok(())
+}
+
+/// Writes, for as long as `left` gives time: it is asked again when that is over. Returns how many
+/// bytes it was. Whoever serves a pipe without room need not have begun to read.
+///
+/// # Errors
+/// As `ConnectionAborted`, if nobody reads: of a write that was called off nobody knows how much
+/// was read, so it is not to be tried again. Whatever the system says.
+pub fn write_while(
+    stream: &mut LocalStream,
+    bytes: &[u8],
+    left: impl FnMut() -> Option<Duration>,
+) -> io::Result<usize> {
+    match stream.channel.write_while(bytes, left) {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            Err(ErrorKind::ConnectionAborted.into())
+        }
+        written => written,
+    }
 }
 
 impl Read for LocalStream {
@@ -67,17 +98,9 @@ impl Read for LocalStream {
 }
 
 impl Write for LocalStream {
-    /// Of a write that was called off nobody knows how much was read, so it is not to be tried
-    /// again.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        /// Less than this is no sign that nobody reads.
-        const PATIENCE: Duration = Duration::from_secs(1);
-        match self.channel.write_within(bytes, self.limit.max(PATIENCE)) {
-            Err(error) if error.kind() == ErrorKind::TimedOut => {
-                Err(ErrorKind::ConnectionAborted.into())
-            }
-            written => written,
-        }
+        let mut limit = Some(self.limit);
+        write_while(self, bytes, || limit.take())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -87,6 +110,8 @@ impl Write for LocalStream {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::super::control_socket::{ControlSocket, place, read_text, write_text};
     use super::*;
 
@@ -114,6 +139,50 @@ mod tests {
         assert_eq!(&answer, b"yes");
         drop(stream);
         answering.join().expect("it ends").expect("it was read");
+    }
+
+    #[test]
+    fn a_write_waits_for_who_begins_to_read_late_and_not_for_ever() {
+        let path = place(Path::new(""), &format!("corprof-test-late-{}", std::process::id()));
+        let server = ControlSocket::bind(&path).expect("a pipe");
+        let mut stream = connect(&path, LONG).expect("connected");
+        let mut visitor = server.accept(Some(LONG)).expect("no trouble").expect("somebody");
+        let slice = Duration::from_millis(5);
+        let mut slices = 3;
+        let mut few = || (slices > 0).then(|| (slices -= 1, slice).1);
+        // More than the pipe has room for.
+        let late = write_while(&mut stream, &[b'x'; 1 << 20], &mut few).map_err(|e| e.kind());
+        assert_eq!(late, Err(ErrorKind::ConnectionAborted));
+        let asked = AtomicU32::new(0);
+        let left = || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            Some(slice)
+        };
+        let text = [b'x'; 60 << 10];
+        let read = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                // After some slices; at once, if the pipe has room for all of it.
+                let begin = Instant::now();
+                while asked.load(Ordering::Relaxed) < 4 && begin.elapsed() < slice * 100 {
+                    std::thread::yield_now();
+                }
+                read_text(&mut visitor, Instant::now() + LONG).expect("a text").len()
+            });
+            assert_eq!(write_while(&mut stream, &text, left).expect("written"), text.len());
+            reading.join().expect("it ends")
+        });
+        assert_eq!(read, text.len());
+    }
+
+    #[test]
+    fn a_pipe_is_there_and_nobody_visits_it() {
+        let path = place(Path::new(""), &format!("corprof-test-there-{}", std::process::id()));
+        assert!(!is_there(&path));
+        let server = ControlSocket::bind(&path).expect("a pipe");
+        assert!(is_there(&path) && is_there(&path));
+        assert!(server.accept(Some(Duration::ZERO)).expect("no trouble").is_none(), "a visitor");
+        server.remove();
+        assert!(!is_there(&path));
     }
 
     #[test]
