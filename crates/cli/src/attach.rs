@@ -24,7 +24,7 @@ use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::staging::Staging;
-use crate::stops::{self, Stops};
+use crate::stops::Stops;
 use crate::units::time;
 use crate::{agent, control, folder, note, warn};
 
@@ -121,7 +121,8 @@ fn attached(
     };
     let pid = args.pid;
     let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-    let profiled = format!("profiled process {pid} ({name}) for {ran}{}", stops::told(stopped));
+    let profiled =
+        format!("profiled process {pid} ({name}) for {ran}{}", outcome::while_stopped(stopped));
     let how = match ended {
         End::Gone => format!("{profiled}, when it ended"),
         End::Left => {

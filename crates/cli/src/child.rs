@@ -86,11 +86,6 @@ impl Ended {
             (None, _) => None,
         }
     }
-
-    /// How the sentence about how long it ran goes on.
-    pub fn while_stopped(&self) -> String {
-        stops::told(self.stopped)
-    }
 }
 
 /// Runs a command to its end.

@@ -16,8 +16,11 @@ use crate::focus::Scope;
 use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
-use crate::units::count;
+use crate::units::{count, time};
 use crate::{note, table, warn};
+
+/// Shorter stops say nothing about a profile.
+const STOP_MIN: Duration = Duration::from_millis(100);
 
 /// Checks that a report can be written there, before a program runs for an hour.
 pub fn check_report(target: &Path) -> anyhow::Result<()> {
@@ -59,6 +62,15 @@ pub fn load(files: &[PathBuf], folder: &Path) -> Option<Loaded> {
         return None;
     }
     Some(loader.finish())
+}
+
+/// How a sentence about a time goes on if the program was stopped in it, for so long.
+pub fn while_stopped(stopped: Duration) -> String {
+    if stopped < STOP_MIN {
+        return String::new();
+    }
+    let ns = u64::try_from(stopped.as_nanos()).unwrap_or(u64::MAX);
+    format!(", for {} of which it was stopped (SIGSTOP, Ctrl-Z or a debugger)", time(ns))
 }
 
 /// Looks at the profiles, if that is wanted, until it is interrupted.

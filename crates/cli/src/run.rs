@@ -234,7 +234,7 @@ fn finish(
         return Ok(());
     };
     let ran = time(u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX));
-    let stopped = ended.while_stopped();
+    let stopped = outcome::while_stopped(ended.stopped);
     let how = match ended.cut_off_by() {
         Some(signal) => format!(
             "the program was ended by {signal} after {ran}{stopped}, before the agent could write \

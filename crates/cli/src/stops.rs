@@ -4,11 +4,6 @@ use std::time::{Duration, Instant};
 
 use diagnostics::Process;
 
-use crate::units::time;
-
-/// Shorter stops say nothing about a profile.
-const WORTH_TELLING: Duration = Duration::from_millis(100);
-
 /// Adds up how long a process was stopped, as far as it was looked at.
 #[derive(Debug)]
 pub struct Stops {
@@ -46,15 +41,6 @@ pub fn is_stopped(process: &Process) -> bool {
     process.started().is_ok_and(|(_, state)| matches!(state, 'T' | 't'))
 }
 
-/// How a sentence about a time goes on, if it was stopped in it.
-pub fn told(stopped: Duration) -> String {
-    if stopped < WORTH_TELLING {
-        return String::new();
-    }
-    let ns = u64::try_from(stopped.as_nanos()).unwrap_or(u64::MAX);
-    format!(", for {} of which it was stopped (SIGSTOP, Ctrl-Z or a debugger)", time(ns))
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -73,7 +59,7 @@ mod tests {
         assert_eq!(stops.sum(), Duration::ZERO);
         send(Signal::SIGSTOP);
         let begin = Instant::now();
-        while stops.sum() < WORTH_TELLING {
+        while stops.sum() < Duration::from_millis(100) {
             stops.look();
             assert!(begin.elapsed() < Duration::from_secs(60), "it is not seen");
         }
@@ -84,8 +70,6 @@ mod tests {
         stops.look();
         let sum = stops.sum();
         assert!(sum <= begin.elapsed() && sum == stops.sum(), "it goes on to count");
-        assert!(told(sum).contains("was stopped (SIGSTOP"));
-        assert_eq!(told(Duration::from_millis(99)), "");
         child.kill().unwrap();
         child.wait().unwrap();
     }

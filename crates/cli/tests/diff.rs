@@ -4,6 +4,7 @@ mod support;
 
 use profile::{Aggregate, Frame, Period, SampleKey, ThreadKey, Values};
 use serde_json::Value;
+use support::made::made;
 use support::{Dir, MS, profile_bytes};
 
 /// A profile of so many samples of 10 ms in `Shop.Slow()` and in `Shop.Fast()`, and of requests.
@@ -79,6 +80,29 @@ fn requests_decide_where_they_are_known() {
         "{}",
         ran.out
     );
+}
+
+/// Also where time was charged without a sample of its own, or a sample had no time.
+#[test]
+fn samples_are_counted_as_by_top() {
+    let dir = Dir::new();
+    let mut profile = made(5, 200);
+    for (at, sample) in profile.samples.iter_mut().enumerate() {
+        match at % 8 {
+            0 => sample.values.count = 0,
+            1 => (sample.values.count, sample.values.cpu_ns) = (3, 0),
+            _ => {}
+        }
+    }
+    dir.write("a.pb.gz", &profile::pprof::write(&profile, Vec::new()).unwrap());
+    let json =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&dir.run(arguments).out).unwrap() };
+    let counted = json(&["top", "a.pb.gz", "--json"])["total"]["samples"].clone();
+    let compared = json(&["diff", "a.pb.gz", "a.pb.gz", "--json"]);
+    assert!(counted.as_u64() > Some(100), "{counted}");
+    assert_eq!([&compared["base"]["samples"], &compared["new"]["samples"]], [&counted; 2]);
+    let text = dir.run(&["diff", "a.pb.gz", "a.pb.gz"]).out;
+    assert!(text.contains(&format!("{counted} samples of 1 file")), "{text}");
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn variables_are_found_and_decide_on_the_exit_code() {
         (&other, 0, "note other-profiler"),
         (&[("CORPROF_ENABLED", "false")], 1, "prevents settings"),
         (&[("CORPROF_CPU_INTERVAL", "soon")], 0, "degrades settings"),
+        (&[("CORPROF_SERVER_URL", "localhost:nowhere")], 0, "degrades export"),
         (&[("DOTNET_STARTUP_HOOKS", "/nowhere/hook.dll")], 1, "prevents startup-hooks"),
         (&[("CORPROF_OUTPUT_DIR", "/proc/sys/profiles")], 1, "prevents output-folder"),
         (&[("TMPDIR", "/proc/sys")], 0, "note temporary-folder"),

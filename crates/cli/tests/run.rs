@@ -132,11 +132,15 @@ fn a_program_that_cannot_be_started_has_its_own_codes() {
     assert!(dir.out_folders().is_empty(), "an empty folder stayed behind");
 }
 
-/// Whether a process blocks signals, as `corprof run` does while its program runs.
+/// Whether a process blocks signals, as `corprof run` does while its program runs. While it is being
+/// started the C library blocks all of them, for a moment, and then they would end it.
 fn holds_signals_back(pid: u32) -> bool {
+    const TERM: u64 = 1 << (15 - 1);
+    const WINCH: u64 = 1 << (28 - 1);
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
-    blocked.is_some_and(|set| set.trim().bytes().any(|digit| digit != b'0'))
+    let blocked = blocked.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    blocked.is_some_and(|set| set & TERM != 0 && set & WINCH == 0)
 }
 
 #[test]
@@ -173,6 +177,36 @@ fn after_its_time_the_program_is_asked_to_end_and_reported() {
         format!("trap 'exit 7' TERM; {} while :; do sleep 0.02; done", leaves_profile(&dir, &[1]));
     let ran = dir.run_sh(&["--for", "300ms"], &script);
     ran.check(7, &["the time is over: SIGTERM to the program", "Shop.Prices.Sum(int)"]);
+}
+
+/// What is stopped would act on no SIGTERM, and lose its last profile.
+#[test]
+fn a_program_that_is_stopped_at_its_end_goes_on_and_that_is_told() {
+    let dir = Dir::new();
+    let script =
+        format!("trap 'exit 7' TERM; {} kill -STOP $$; exit 8", leaves_profile(&dir, &[1]));
+    let ran = dir.run_sh(&["--for", "4s"], &script);
+    ran.check(7, &["SIGTERM to the program, and SIGCONT, since it is stopped"]);
+    assert!(plain(&ran.err).contains("of which it was stopped (SIGSTOP"), "{}", ran.err);
+}
+
+/// Without what wraps lines.
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_limit_of_a_files_size_is_told() {
+    let dir = Dir::new();
+    let inner = dir.corprof(&["run", "--", "true"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]).arg(inner.get_program());
+    limited.args(inner.get_args()).current_dir(&dir.0);
+    limited.env("CORPROF_AGENT", dir.path("libcorprof.so"));
+    let ran = Ran::of(limited.output().unwrap());
+    ran.check(0, &[]);
+    let said = plain(&ran.err);
+    assert!(said.contains("File too large") && said.contains("ulimit -f unlimited"), "{said}");
 }
 
 #[test]

@@ -185,6 +185,14 @@ fn doctor_tries_each_target() {
     assert!(text.contains("took a tiny profile"), "{text}");
     assert!(text.contains("status 404") && text.contains("1 of 2 targets"), "{text}");
     assert!(told.recv().unwrap().0.contains("PusherService"));
+    let (serve, told) = server(200);
+    let output = corprof(&["doctor", "--export"], &[("CORPROF_SERVER_URL", serve.as_str())]);
+    assert!(said(&output).contains("1 of 1 targets"), "{}", said(&output));
+    assert!(told.recv().unwrap().0.contains("PusherService"));
+    let output = corprof(&["doctor", "--export"], &[("CORPROF_SERVER_URL", "localhost:nowhere")]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("corprof can't be sent to"), "{text}");
     let output = corprof(&["doctor", "--export"], &[]);
     assert!(said(&output).contains("no target is named"), "{}", said(&output));
 }

@@ -2,15 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod support;
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use profile::Profile;
 use profile::otlp::{Sender, request as otlp_request};
 use profile::pyroscope::push_request;
+use profile::{Profile, SelfReport, StringIndex, Thread};
 use support::Dir;
 use support::http::{Answer, Running, ask};
 use support::made::made;
@@ -122,6 +124,12 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/v1/push", &bytes, 400, "which service"),
         ("/v1/push?service=shop", &future, 400, "future"),
         (&long, &bytes, 400, "too long"),
+        ("/v1/push?service=a%00b", &bytes, 400, "\"a\\0b\" has control characters"),
+        ("/v1/push?service=a&version=1%0A", &bytes, 400, "control characters"),
+        ("/v1/push?service=a&instance=%1B%5B2J", &bytes, 400, "control characters"),
+        ("/v1/push?service=a&label.zone=%7F", &bytes, 400, "control characters"),
+        ("/v1/push?service=a&label.%C2%85=b", &bytes, 400, "control characters"),
+        ("/ingest?name=a%00b", &bytes, 400, "control characters"),
         ("/push.v1.PusherService/Push", b"\xff\xff", 400, "no push request"),
         ("/push.v1.PusherService/Push", b"", 400, "no profile in it"),
         ("/ingest?name=a", b"nonsense", 400, "no profile"),
@@ -134,6 +142,13 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         // Nobody is told of a format that is not taken there.
         assert!(path != OTLP || !answer.text().contains("pprof"), "{}", answer.text());
     }
+    // Whatever way it comes.
+    let labels = [("service_name".to_owned(), "a\nb".to_owned())];
+    let pushed = push_request(&labels, &bytes, "1");
+    assert_eq!(server.post("/push.v1.PusherService/Push", &pushed).status, 400);
+    let resource = [("service.name".to_owned(), "a\nb".to_owned())];
+    let sender = Sender { resource: &resource, pid: 7, version: "0", id: 1 };
+    assert_eq!(server.post(OTLP, &otlp_request(&made(1, 5), sender)).status, 400);
     // Of several profiles one that makes no sense: none is taken.
     let labels = [("service_name".to_owned(), "shop".to_owned())];
     let both = [push_request(&labels, &bytes, "1"), push_request(&labels, b"x", "2")].concat();
@@ -157,6 +172,28 @@ fn what_comes_late_is_of_its_own_time() {
     let begin_us = old.period.start_unix_ns / 1_000;
     let span = format!("span={begin_us}-{}", begin_us + 1_000_000);
     assert_eq!(whole(&server, &span), old.total().cpu_ns);
+}
+
+/// As `corprof top` calls it; also of what is read from the disk.
+#[test]
+fn the_first_thread_of_a_process_is_its_main_one() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let (mut profile, _) = recent(1, 20);
+    for (sample, tid) in profile.samples.iter_mut().zip([4711, 4712]) {
+        sample.thread = Some(Thread { tid, name: StringIndex::EMPTY });
+    }
+    profile.report = Some(SelfReport { pid: 4711, ..SelfReport::default() });
+    let bytes = profile::pprof::write(&profile, Vec::new()).unwrap();
+    assert_eq!(server.post("/v1/push?service=shop", &bytes).status, 200);
+    let check = |server: &Running| {
+        let threads = header(server)["threads"].clone();
+        let has = |name: &str| threads.as_array().unwrap().iter().any(|thread| thread == name);
+        assert!(has("main (4711)") && has("[unnamed] (4712)"), "{threads}");
+    };
+    check(&server);
+    drop(server);
+    check(&serve(&dir, &[]));
 }
 
 /// All bytes of the segments.
@@ -351,6 +388,121 @@ fn change(body: &mut Vec<u8>, random: &mut Random) {
             body.splice(at..at, part);
         }
     }
+}
+
+/// The command of a server behind a script, as `exec "$@"` has it.
+fn behind(dir: &Dir, script: &str, wrapper: &[&str]) -> Command {
+    let inner = dir.corprof(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
+    let mut command = Command::new(wrapper.first().unwrap_or(&"sh"));
+    if !wrapper.is_empty() {
+        command.args(&wrapper[1..]).arg("sh");
+    }
+    command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.current_dir(&dir.0);
+    command
+}
+
+/// Pushes profiles of one instance after the other until one is refused: how many were taken.
+fn fill(server: &Running) -> usize {
+    let (_, bytes) = recent(1, 100);
+    for number in 0..500 {
+        let answer = server.post(&format!("/v1/push?service=shop&instance={number}"), &bytes);
+        if answer.status != 200 {
+            assert_eq!(answer.status, 507, "{}", answer.text());
+            let reasons = ["File too large", "No space left"];
+            assert!(reasons.iter().any(|why| answer.text().contains(why)), "{}", answer.text());
+            assert!(answer.head.contains("Retry-After"), "{}", answer.head);
+            return number;
+        }
+    }
+    panic!("there is no limit");
+}
+
+/// Where no more can be written the sender is told why, and the store holds what it took.
+#[test]
+fn a_limit_of_a_files_size_is_told_to_the_sender() {
+    let dir = Dir::new();
+    let server = Running::start(behind(&dir, "ulimit -f 200; exec \"$@\"", &[]));
+    let taken = fill(&server);
+    assert!(taken > 0);
+    assert_eq!(fill(&server), 0, "another time it is the same");
+    let check = |server: &Running, taken: usize| {
+        assert_eq!(metric(server, "corprof_store_profiles"), taken as u64);
+        assert_eq!(metric(server, "corprof_store_damaged"), 0);
+        assert_eq!(header(server)["sources"].as_array().unwrap().len(), taken);
+    };
+    check(&server, taken);
+    drop(server);
+    let server = serve(&dir, &[]);
+    check(&server, taken);
+    let (_, bytes) = recent(2, 100);
+    assert_eq!(server.post("/v1/push?service=shop&instance=again", &bytes).status, 200);
+    check(&server, taken + 1);
+}
+
+#[test]
+fn a_full_disk_is_told_to_the_sender_and_may_have_room_again() {
+    let unshare = ["unshare", "--mount"];
+    let can_mount = Command::new("unshare").args(["--mount", "true"]).output();
+    if !can_mount.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: a disk of its own needs root");
+        return;
+    }
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path("data")).unwrap();
+    let script = "mount -t tmpfs -o size=1m none data && head -c 700000 /dev/zero > data/other && \
+                  exec \"$@\"";
+    let server = Running::start(behind(&dir, script, &unshare));
+    let taken = fill(&server);
+    assert_eq!(metric(&server, "corprof_store_profiles"), taken as u64);
+    let inside = format!("/proc/{}/root{}/data/other", server.child.id(), dir.0.display());
+    std::fs::remove_file(inside).unwrap();
+    let (_, bytes) = recent(1, 100);
+    assert_eq!(server.post("/v1/push?service=shop&instance=again", &bytes).status, 200);
+    assert_eq!(metric(&server, "corprof_store_profiles"), taken as u64 + 1);
+}
+
+/// What is small on the wire may be large in memory, also in many pieces.
+#[test]
+fn what_inflates_to_too_much_is_refused() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let (_, bytes) = recent(1, 5);
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
+    // A field that no reader knows, of eight MiB of nothing.
+    plain.extend([0xba, 0xb8, 0x02, 0x80, 0x80, 0x80, 0x04]);
+    plain.resize(plain.len() + (8 << 20), 0);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&plain).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(server.post("/v1/push?service=shop", &packed).status, 200);
+    let labels = [("service_name".to_owned(), "shop".to_owned())];
+    let one = push_request(&labels, &packed, "1");
+    let push = |times: usize| server.post("/push.v1.PusherService/Push", &one.repeat(times));
+    assert_eq!(push(7).status, 200);
+    let refused = push(8);
+    assert!(refused.status == 413 && refused.text().contains("64 MiB"), "{}", refused.text());
+    assert_eq!(metric(&server, "corprof_store_profiles"), 8);
+}
+
+/// As many as there are places, each of which has sent a part of a request: a stranger needs no
+/// token for that.
+#[test]
+fn slow_clients_keep_nobody_out() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let slow = |_| {
+        let mut stream = TcpStream::connect(&server.host).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..256).map(slow).collect();
+    assert_eq!(server.get("/health", "").text(), "ok\n");
+    // They go soon, also those that are not in the way; the last of them as the others do.
+    let mut last = slow.last().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(last.read(&mut [0; 1]).unwrap(), 0, "it is waited for");
 }
 
 /// The folder is one server's at a time.

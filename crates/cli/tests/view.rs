@@ -96,8 +96,12 @@ fn questions_are_answered_or_refused_with_a_reason() {
 fn without_a_profile_there_is_no_page() {
     let dir = Dir::new();
     dir.write("a.pb.gz", b"nonsense");
-    dir.run(&["view", "a.pb.gz"]).check(1, &["a.pb.gz", "nothing to show"]);
-    dir.run(&["view", "missing"]).check(1, &["missing"]);
+    for files in [&["a.pb.gz"][..], &["missing"], &["missing", "a.pb.gz"]] {
+        let ran = dir.run(&[&["view"], files].concat());
+        ran.check(1, &["nothing to show"]);
+        assert!(files.iter().all(|file| ran.err.contains(file)), "{}", ran.err);
+        assert!(!ran.err.contains("http://"), "a link to nothing: {}", ran.err);
+    }
 }
 
 #[test]

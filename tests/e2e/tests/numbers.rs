@@ -1,7 +1,7 @@
 //! The profiler's own numbers are in what each target gets: samples, losses by reason, what waits
 //! in memory and on disk, its own CPU time and memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -191,5 +191,9 @@ fn a_running_program_fills_them_in() -> Result<()> {
     let spooled = run.profiles.iter().filter_map(|(_, profile)| profile.report.as_ref());
     let spooled = spooled.map(|report| report.export_spool_bytes).max().unwrap_or(0);
     checks.that(spooled > 0, "nothing was ever told to wait on disk");
+    let reports = run.profiles.iter().filter_map(|(_, profile)| profile.report.as_ref());
+    let instances: BTreeSet<&str> = reports.map(|report| report.instance.as_str()).collect();
+    let is_one = instances.len() == 1 && instances.iter().all(|instance| instance.len() == 32);
+    checks.that(is_one, format!("files of one process are of {instances:?}"));
     checks.done()
 }

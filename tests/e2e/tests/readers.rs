@@ -185,7 +185,8 @@ fn the_command_line_says_what_the_files_say() -> Result<()> {
         // Two modules may have functions of one name, such as the kernel's page and the C library.
         let module = if module == "[no module]" { "" } else { module };
         let is_it = |((frame, raw), file): ((&String, &String), &String)| {
-            file == module && (frame == name || in_full(raw).is_some_and(|full| full == name))
+            file == module
+                && (frame == name || in_full(raw, frame).is_some_and(|full| full == name))
         };
         let mut own = Values::default();
         let mut all = Values::default();
@@ -207,8 +208,10 @@ fn the_command_line_says_what_the_files_say() -> Result<()> {
     checks.done()
 }
 
-/// A C++ function with its parameters, which the command line shows and files don't have.
-fn in_full(raw: &str) -> Option<String> {
+/// A C++ function with its parameters, which the command line shows and files don't have. A name
+/// that is the raw one stands there once.
+fn in_full(raw: &str, name: &str) -> Option<String> {
+    let raw = if raw.is_empty() { name } else { raw };
     cpp_demangle::Symbol::new(raw).ok()?.demangle().ok()
 }
 

@@ -29,6 +29,10 @@ fn request(url: &str, bytes: usize) -> Request {
     }
 }
 
+/// Far from the minute that a slow server takes, and far from what is asked for, however busy the
+/// machine.
+const PROMPT: Duration = Duration::from_secs(30);
+
 fn post(config: &ExportConfig, url: &str, limit: Duration) -> Result<Answer, Fault> {
     let mut client = Client::new(config, Cut::default()).expect("a client");
     client.post(&request(url, 100_000), limit)
@@ -50,8 +54,10 @@ fn whatever_the_server_does_there_is_an_end_and_a_reason() -> Result<()> {
         let intake = Intake::start()?;
         intake.be(manners.clone());
         let begin = Instant::now();
-        let answer = post(&ExportConfig::default(), &intake.url(), short);
-        ensure!(begin.elapsed() < short + short, "{manners:?} took {:?}", begin.elapsed());
+        // Only where it has to end: on a busy machine a good answer may be late, too.
+        let limit = if matches!(manners, Manners::Slow) { short } else { LIMIT };
+        let answer = post(&ExportConfig::default(), &intake.url(), limit);
+        ensure!(begin.elapsed() < PROMPT, "{manners:?} took {:?}", begin.elapsed());
         if let Ok(answer) = &answer
             && answer.status == 429
         {
@@ -138,7 +144,7 @@ fn who_ends_the_process_doesnt_wait_for_a_slow_server() -> Result<()> {
     cut.after(Duration::from_millis(200));
     let answer = sending.join().expect("no panic");
     ensure!(answer == Err(Fault::Time(Stage::Answer)), "{answer:?}");
-    ensure!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    ensure!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
     Ok(())
 }
 
@@ -386,7 +392,7 @@ fn the_end_is_not_held_up_and_what_is_not_sent_is_kept() -> Result<()> {
         }
         let begin = Instant::now();
         exporter.stop();
-        ensure!(begin.elapsed() < Duration::from_secs(5), "{manners:?}: {:?}", begin.elapsed());
+        ensure!(begin.elapsed() < PROMPT, "{manners:?}: {:?}", begin.elapsed());
         ensure!(waiting(&folder) == 5, "{manners:?}: {} wait", waiting(&folder));
         drop(exporter);
         fs::remove_dir_all(&folder)?;

@@ -44,11 +44,6 @@ impl Ended {
     pub fn cut_off_by(&self) -> Option<String> {
         self.signal.map(signal_name)
     }
-
-    /// How the sentence about how long it ran goes on.
-    pub fn while_stopped(&self) -> String {
-        String::new()
-    }
 }
 
 /// The name of a crash: its code.
@@ -74,6 +69,7 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
         code: if low == 0 && whole != 0 { 1 } else { low },
         signal: (whole >= CRASHES_FROM).then_some(whole.cast_signed()),
         elapsed: started.elapsed(),
+        stopped: Duration::ZERO,
     })
 }
 

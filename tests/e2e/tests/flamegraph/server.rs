@@ -60,7 +60,9 @@ fn a_server_is_looked_at() -> Result<()> {
     let (slow, name) = slower(made(8, 300))?;
     let before = push("service=shop&version=1.0&instance=a", 50, made(8, 300))?;
     let after = push("service=shop&version=2.0&instance=b", 5, slow)?;
-    let other = push("service=other&version=1.0", 5, made(9, 100))?;
+    let mut other = push("service=other&version=1.0", 5, made(9, 100))?;
+    // The same process again.
+    other += push("service=other&version=1.0", 4, made(9, 100))?;
     // The server holds two hours.
     let old = push("service=shop&version=0.9", 300, made(10, 100))?;
     let (late_ns, bytes) = recent(made(11, 50), 2)?;
@@ -84,6 +86,11 @@ fn a_server_is_looked_at() -> Result<()> {
     };
     is("all", &json!(before + after + other))?;
     is("services", &json!(["", "other", "shop"]))?;
+    let names = seen["files"].as_array().context("no list of files")?;
+    let mut distinct: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    ensure!(names.len() == 5 && distinct.len() == 5, "all, and four that can be told: {names:?}");
     is("service", &json!(before + after))?;
     is("before", &json!(before))?;
     is("after", &json!(after))?;

@@ -4,15 +4,15 @@
 mod obstacles;
 mod running;
 
-use std::process::Command;
-use std::time::SystemTime;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use config::PROFILER_GUID;
 use config::control::{self, Request, Stay};
 use diagnostics::{AttachError, Guid, Hresult, Socket};
 use e2e::built;
-use rig::{Net8, Net9, Net10, Net31};
+use rig::{Net8, Net9, Net10, Net31, Rig};
 use serde_json::Value;
 
 use crate::running::{LIMIT, Running, behind, contained, program, signal};
@@ -120,6 +120,42 @@ fn a_stopped_process_holds_up_nobody() -> Result<()> {
     ensure!(said.contains("kill -CONT") && !output.status.success(), "{said}");
     signal("CONT", running.pid)?;
     running.row(|row| row["profilable"] == true)?;
+    Ok(())
+}
+
+/// Profiles it for so long, with something that happens meanwhile, once the agent is in it.
+fn attached(
+    running: &mut Running,
+    time: &str,
+    meanwhile: impl FnOnce(u32) -> Result<()>,
+) -> Result<(String, Option<i32>)> {
+    let folder = Rig::ensure()?.root().with_file_name("e2e").join("attach-stopped");
+    let mut attach = Command::new(&built()?.corprof);
+    attach.args(["attach", &running.pid.to_string(), "--for", time, "--out"]).arg(folder);
+    let attach = attach.env("CORPROF_AGENT", &built()?.agent).stderr(Stdio::piped()).spawn()?;
+    running.row(|row| row["profiled"] == true)?;
+    meanwhile(running.pid)?;
+    let output = attach.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    Ok((said.split_whitespace().collect::<Vec<_>>().join(" "), output.status.code()))
+}
+
+#[test]
+fn a_stop_while_a_process_is_profiled_is_told() -> Result<()> {
+    let Some(command) = program("attach-stopped", Net9)? else { return Ok(()) };
+    let mut running = Running::start(command)?;
+    running.row(|row| row["profilable"] == true)?;
+    let (said, code) = attached(&mut running, "10s", |pid| {
+        signal("STOP", pid)?;
+        std::thread::sleep(Duration::from_secs(1));
+        signal("CONT", pid)
+    })?;
+    ensure!(said.contains("of which it was stopped (SIGSTOP") && code == Some(0), "{said}");
+    // At the end the agent can't leave; it does once the process goes on.
+    let (said, _) = attached(&mut running, "3s", |pid| signal("STOP", pid))?;
+    ensure!(said.contains("kill -CONT") && !said.contains("runs on without"), "{said}");
+    signal("CONT", running.pid)?;
+    running.row(|row| row["profiled"] == false)?;
     Ok(())
 }
 

@@ -157,6 +157,26 @@ fn a_folder_of_another_user_is_found() -> Result<()> {
 }
 
 #[test]
+fn an_attach_by_another_user_says_whose_process_it_is() -> Result<()> {
+    let test = "attach-stranger";
+    let Some(command) = program(test, Net9)? else { return Ok(()) };
+    if !can_be_another() {
+        return skip(test, "another user's command", "`setpriv` needs root here");
+    }
+    let running = ready(command)?;
+    let mut attach = Command::new(&built()?.corprof);
+    attach.args(["attach", &running.pid.to_string(), "--for", "1s"]);
+    attach.env("CORPROF_AGENT", &built()?.agent);
+    let output = as_another(&attach).current_dir("/tmp").output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    ensure!(said.contains("it belongs to another user, root (number 0)"), "{said}");
+    ensure!(said.contains("run corprof as that user, or as root"), "{said}");
+    ensure!(output.status.code() == Some(1), "{output:?}");
+    Ok(())
+}
+
+#[test]
 fn another_profiler_in_the_main_place_is_found() -> Result<()> {
     let Some(mut command) = program("doctor-other", Net8)? else { return Ok(()) };
     let other = library("other_profiler")?;
