@@ -132,8 +132,8 @@ fn a_program_that_cannot_be_started_has_its_own_codes() {
     assert!(dir.out_folders().is_empty(), "an empty folder stayed behind");
 }
 
-/// Whether a process blocks signals, as `corprof run` does while its program runs. While it is being
-/// started the C library blocks all of them, for a moment, and then they would end it.
+/// Whether a process blocks signals, as `corprof run` does while its program runs. While it is
+/// being started the C library blocks all of them, for a moment, and then they would end it.
 fn holds_signals_back(pid: u32) -> bool {
     const TERM: u64 = 1 << (15 - 1);
     const WINCH: u64 = 1 << (28 - 1);
