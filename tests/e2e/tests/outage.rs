@@ -433,7 +433,7 @@ fn killed_while_it_writes_it_loses_no_finished_period() -> Result<()> {
         let (mut all, mut in_the_middle, mut while_up) = (Periods::new(), 0, 0);
         let mut first = None;
         for round in 0..rounds {
-            let is_up = round % 4 == 3;
+            let is_up = round % 4 == 1;
             intake.be(if is_up { Manners::Good } else { Manners::Resets });
             let name = format!("outage-killed-{round}");
             let Some((session, own)) = session(&name, version, intake.port, form)? else {
