@@ -159,6 +159,18 @@ fn what_comes_late_is_of_its_own_time() {
     assert_eq!(whole(&server, &span), old.total().cpu_ns);
 }
 
+#[test]
+fn a_try_of_doctor_is_taken_and_not_kept() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let mut doctor = dir.corprof(&["doctor", "--export"]);
+    doctor.env("CORPROF_SERVER_URL", format!("http://{}", server.host));
+    let tried = doctor.output().unwrap();
+    let text = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success() && text.contains("1 of 1 targets take profiles"), "{text}");
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 0);
+}
+
 /// All bytes of the segments.
 fn store_bytes(dir: &Dir) -> u64 {
     let files = std::fs::read_dir(dir.path("data")).unwrap();
