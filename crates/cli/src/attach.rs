@@ -105,51 +105,64 @@ fn attached(
     let left = leave(process, ended);
     place.fetch(folder)?;
     agent_log::relay(&place.log());
-    let has_left = matches!(left, Ok(Left::Now));
-    if !matches!(left, Ok(Left::Later)) {
+    let left = left.unwrap_or_else(|error| {
+        warn(format!("{error:#}"));
+        Left::NotYet
+    });
+    if left != Left::Later {
         place.clear();
     }
-    let left = left.inspect_err(|error| warn(format!("{error:#}")));
     let files = outcome::new_files(&before, folder)?;
     let pid = args.pid;
     let Some(mut loaded) = outcome::load(&files, folder) else {
-        let what = match (ended, left) {
-            (End::Gone, _) => "the process ended before the agent could write a profile".to_owned(),
-            (End::Left, _) => "the agent has left at once; see its log above".to_owned(),
-            (_, Ok(Left::Later)) => {
-                format!("no profile yet: process {pid} {}", when_it_goes_on(pid, &place))
-            }
-            (_, Err(_)) => "the agent wrote no profile yet".to_owned(),
-            (_, Ok(Left::Now)) => "the agent wrote no profile; see its log above".to_owned(),
-        };
-        return Err(Failure::new(FAILED, what));
+        return Err(Failure::new(FAILED, no_profile(pid, ended, left, &place)));
     };
     let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     let profiled = format!("profiled process {pid} ({name}) for {ran}{}", stops::told(stopped));
     let unsaid_ns = coverage::unsaid_end_ns(&loaded, pids, unix_ns);
-    let is_cut_off = ended == End::Gone && unsaid_ns.is_some();
-    let how = match ended {
-        End::Gone => format!("{profiled}, when it ended{}", cut_off(unsaid_ns)),
-        End::Left => {
-            format!("{profiled}; then the profiler left it (by `corprof ctl {pid} detach`?)")
-        }
-        End::Time | End::Stopped if has_left => {
-            format!("{profiled}; it runs on without the profiler")
-        }
-        End::Time | End::Stopped if matches!(left, Ok(Left::Later)) => {
-            format!("{profiled}; it {}", when_it_goes_on(pid, &place))
-        }
-        End::Time | End::Stopped => format!("{profiled}; the profiler has not left it yet"),
+    let is_killed = ended == End::Gone && unsaid_ns.is_some();
+    let then = match ended {
+        End::Gone => format!(", when it ended{}", cut_off(unsaid_ns)),
+        End::Left => format!("; then the profiler left it (by `corprof ctl {pid} detach`?)"),
+        End::Time | End::Stopped => format!("; {}", left_so(pid, left, &place)),
     };
-    let until = Until { pids, unix_ns, is_cut_off: is_cut_off || !has_left };
-    let more = vec![("pid", json!(pid))];
-    let is_cut_off = is_cut_off || matches!(left, Ok(Left::Later));
-    let outcome = Outcome { folder, how, is_cut_off, elapsed, until, more, hint: None };
+    let until = Until { pids, unix_ns, is_cut_off: is_killed || left != Left::Now };
+    let outcome = Outcome {
+        folder,
+        how: profiled + &then,
+        is_cut_off: is_killed || left == Left::Later,
+        elapsed,
+        until,
+        more: vec![("pid", json!(pid))],
+        hint: None,
+    };
     outcome.show(&mut loaded, &args.report)?;
     // What stops the profiling ends the page, too.
     signals.unblock()?;
     outcome::view(&files, &args.report)?;
     Ok(0)
+}
+
+/// Why there is no profile.
+fn no_profile(pid: u32, ended: End, left: Left, place: &Place) -> String {
+    match (ended, left) {
+        (End::Gone, _) => "the process ended before the agent could write a profile".to_owned(),
+        (End::Left, _) => "the agent has left at once; see its log above".to_owned(),
+        (_, Left::Later) => {
+            format!("no profile yet: process {pid} {}", when_it_goes_on(pid, place))
+        }
+        (_, Left::NotYet) => "the agent wrote no profile yet".to_owned(),
+        (_, Left::Now) => "the agent wrote no profile; see its log above".to_owned(),
+    }
+}
+
+/// How the process and the agent are now.
+fn left_so(pid: u32, left: Left, place: &Place) -> String {
+    match left {
+        Left::Now => "it runs on without the profiler".to_owned(),
+        Left::Later => format!("it {}", when_it_goes_on(pid, place)),
+        Left::NotYet => "the profiler has not left it yet".to_owned(),
+    }
 }
 
 /// What is missing of a process that ended, if its last file didn't say that it is the last.
@@ -444,6 +457,8 @@ enum Left {
     Now,
     /// It will once the process goes on, which is stopped: it has been told.
     Later,
+    /// It has not, for the reason that was said.
+    NotYet,
 }
 
 /// Has the agent leave, and waits until it has.
