@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use clr::{Events, FunctionId, HResult, Info, ModuleId, SuspendReason, ThreadId};
 use config::control::{Command, Request};
-use engine::{Event, ManagedId, ModuleKey, PauseReason, Pauses, Profiler};
+use engine::{After, Event, ManagedId, ModuleKey, Next, PauseReason, Pauses, Profiler};
 
 use crate::control::{Control, leave_soon};
 use crate::session::Session;
@@ -86,7 +86,7 @@ impl Events for Agent {
         self.control.close();
         self.session.no_asking().close();
         if let Some(profiler) = self.profiler() {
-            profiler.stop();
+            profiler.stop_for(Next::nothing(After::End));
         }
     }
 

@@ -9,7 +9,7 @@ use config::control::{
     Answer, Command, Request, answer_to_text, socket_name, socket_name_parts, temporary_folder,
 };
 use config::duration_to_text;
-use engine::Log;
+use engine::{After, Log};
 use sys::control_socket::{ControlSocket, Visitor, clear_leftovers, place, read_text, write_text};
 
 use crate::session::Session;
@@ -182,7 +182,7 @@ fn obey(session: &'static Session, socket: &ControlSocket, request: &Request) ->
     let done = match request.command {
         Command::Status => Ok(()),
         Command::Start => session.start(&request.settings),
-        Command::Stop => session.stop(),
+        Command::Stop => session.stop(engine::Next::nothing(After::Stop)),
         Command::Set => session.set(&request.settings),
         Command::Detach => match session.leave() {
             Ok(()) => {
@@ -203,6 +203,9 @@ fn status(session: &Session, state: &str) -> Vec<(String, String)> {
     let Some(config) = session.config() else { return Vec::new() };
     let folder =
         std::path::absolute(&config.output_dir).unwrap_or_else(|_| config.output_dir.clone());
+    let interval = |is_on: bool, interval| {
+        if is_on { duration_to_text(interval) } else { "off".to_owned() }
+    };
     let pairs = [
         ("state", state.to_owned()),
         ("agent", env!("CARGO_PKG_VERSION").to_owned()),
@@ -210,8 +213,14 @@ fn status(session: &Session, state: &str) -> Vec<(String, String)> {
         ("folder", folder.display().to_string()),
         ("period", duration_to_text(config.upload_period)),
         ("sampler", config.sampler.name().to_owned()),
-        ("cpu_interval", duration_to_text(config.cpu_interval)),
-        ("wall_interval", duration_to_text(config.wall_interval)),
+        ("cpu_interval", interval(config.cpu_enabled, config.cpu_interval)),
+        ("wall_interval", interval(config.wall_enabled, config.wall_interval)),
+        ("gc", switch(config.gc_enabled)),
+        ("spans", switch(config.spans)),
+        ("lines", switch(config.lines)),
+        ("native_threads", switch(config.native_threads)),
+        ("timeline", switch(config.timeline)),
+        ("cpu_budget", budget(config.cpu_budget_ppm)),
     ];
     let mut pairs: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value)).into();
     let targets = config.export.targets.iter().map(|target| target.name());
@@ -224,6 +233,16 @@ fn status(session: &Session, state: &str) -> Vec<(String, String)> {
         pairs.extend(targets.iter().map(|target| (target.target.name().to_owned(), target.line())));
     }
     pairs
+}
+
+fn switch(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
+/// The budget as it is set: `0.5%`.
+fn budget(ppm: u32) -> String {
+    let percent = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn leave(session: &'static Session) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clr::{EventMask, Info, ThreadId};
 use config::{Config, Warning};
-use engine::{Log, ManagedId, Profiler};
+use engine::{After, Log, ManagedId, Next, Profiler};
 
 use crate::otel;
 use crate::runtime::Clr;
@@ -26,6 +26,19 @@ const DETACH_EXPECTED: Duration = Duration::from_millis(100);
 /// How often, and after what time, it is looked whether the last callback has ended.
 const CALLBACK_TRIES: u32 = 1000;
 const CALLBACK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Said where there is nobody to be told.
+const NOT_LOADED: &str = "the profiler is not loaded";
+
+/// Said where neither time would be profiled.
+const NOTHING: &str = "with CPU and wall time both off there is nothing to profile; leave one on, \
+                       or stop with `corprof ctl PID stop`";
+/// Said of what can't be set at run time.
+const DEAF: &str = "CORPROF_CONTROL counts at the program's start only: an agent that hears this \
+                    goes on to listen; start the program with it, or have the agent leave with \
+                    `corprof ctl PID detach`";
+const DISABLED: &str = "CORPROF_ENABLED counts at the program's start only; stop with `corprof \
+                        ctl PID stop`";
 
 /// Names of variables, and their values.
 pub type Settings = Vec<(String, String)>;
@@ -225,7 +238,7 @@ impl Session {
         let began = Instant::now();
         let place = self.told();
         let (Some(clr), Some(told)) = (self.clr(), place.as_ref()) else {
-            return Err("the profiler is not loaded".to_owned());
+            return Err(NOT_LOADED.to_owned());
         };
         self.listen(&clr, told)?;
         self.start_with(told, &clr)?;
@@ -242,12 +255,12 @@ impl Session {
     /// # Errors
     /// Why it can't, or what makes no sense in the settings.
     pub fn start(&self, given: &Settings) -> Result<(), String> {
-        check(given)?;
+        let config = self.check(given)?;
         if self.is_running() {
             if given.is_empty() {
                 return Ok(());
             }
-            self.stop()?;
+            self.stop(next(&config))?;
         }
         self.tell(given)?;
         self.begin()
@@ -258,12 +271,13 @@ impl Session {
         self.profiler().is_some_and(Profiler::is_running)
     }
 
-    /// Stops profiling; it can be started again.
+    /// Stops profiling; it can be started again. The last profile says what comes after it.
     ///
     /// # Errors
     /// That a thread of it goes on.
-    pub fn stop(&self) -> Result<(), String> {
-        self.profiler().map_or(Ok(()), Profiler::withdraw).map_err(|error| error.to_string())
+    pub fn stop(&self, next: Next) -> Result<(), String> {
+        let Some(profiler) = self.profiler() else { return Ok(()) };
+        profiler.withdraw_for(next).map_err(|error| error.to_string())
     }
 
     /// Has those settings count from now on.
@@ -274,13 +288,26 @@ impl Session {
         if self.is_running() {
             return self.start(given);
         }
-        check(given)?;
+        self.check(given)?;
         self.tell(given)
+    }
+
+    /// What the settings come to with those besides, if they make sense.
+    fn check(&self, given: &Settings) -> Result<Config, String> {
+        check(given)?;
+        let place = self.told();
+        let told = place.as_ref().ok_or_else(|| NOT_LOADED.to_owned())?;
+        let settings = merged(told.settings.clone(), given);
+        let (config, _) = Config::from_vars(settings, &told.config.service);
+        if !config.cpu_enabled && !config.wall_enabled {
+            return Err(NOTHING.to_owned());
+        }
+        Ok(config)
     }
 
     fn tell(&self, given: &Settings) -> Result<(), String> {
         let mut place = self.told();
-        let old = place.as_mut().ok_or_else(|| "the profiler is not loaded".to_owned())?;
+        let old = place.as_mut().ok_or_else(|| NOT_LOADED.to_owned())?;
         // What makes no sense in the environment has been said.
         (*old, _) = Told::new(merged(std::mem::take(&mut old.settings), given), old.leave_after);
         Ok(())
@@ -291,7 +318,7 @@ impl Session {
     /// # Errors
     /// Why it can't be let go; it has stopped all the same.
     pub fn leave(&'static self) -> Result<(), String> {
-        self.stop()?;
+        self.stop(Next::nothing(After::Leave))?;
         let Some(clr) = self.take_clr()? else { return Ok(()) };
         clr.into_info().request_detach(DETACH_EXPECTED).map_err(|(error, info)| {
             self.set_clr(Some(Arc::new(Clr::new(info, &self.no_asking))));
@@ -362,6 +389,12 @@ fn check(settings: &Settings) -> Result<(), String> {
     if let Some(warning) = warnings.first() {
         return Err(warning.to_string());
     }
+    if !config.control {
+        return Err(DEAF.to_owned());
+    }
+    if !config.enabled {
+        return Err(DISABLED.to_owned());
+    }
     let names_folder = |(name, _): &(String, String)| config::is_same(name, "CORPROF_OUTPUT_DIR");
     if !settings.iter().any(names_folder) {
         return Ok(());
@@ -374,6 +407,13 @@ fn check(settings: &Settings) -> Result<(), String> {
             folder.display()
         )
     })
+}
+
+/// What comes after a stop for those settings.
+fn next(config: &Config) -> Next {
+    let folder = || std::path::absolute(&config.output_dir).ok();
+    let folder = config.export.writes_files().then(folder).flatten();
+    Next { after: After::Set, folder }
 }
 
 fn environment() -> Settings {

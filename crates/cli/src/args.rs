@@ -225,10 +225,10 @@ pub struct ReportArgs {
           default_missing_value = "")]
     pub json: Option<OsString>,
 
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "limit",
+    /// Rows of each table [default: 20], and of JSON [default: all]
+    #[arg(long, value_name = "N", visible_alias = "limit", allow_negative_numbers = true,
           value_parser = rows)]
-    pub top: usize,
+    pub top: Option<usize>,
 
     /// Then look at the profiles in the browser, as with `corprof view`; also switches --timeline
     /// on
@@ -275,10 +275,10 @@ pub struct TopArgs {
     #[arg(long, value_name = "WHAT", default_value_t = By::Function, value_parser = by)]
     pub by: By,
 
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, visible_alias = "top",
+    /// Rows of each table [default: 20], and of JSON [default: all]
+    #[arg(long, value_name = "N", visible_alias = "top", allow_negative_numbers = true,
           value_parser = rows)]
-    pub limit: usize,
+    pub limit: Option<usize>,
 
     /// Only the table sorted by own time, or the one with callees' [default: both]
     #[arg(long, value_enum)]
@@ -522,8 +522,13 @@ fn rows(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("it must be at least 1".to_owned()),
         Ok(rows) => Ok(rows),
-        Err(_) => Err("not a number of rows".to_owned()),
+        Err(_) => Err("not a number of rows, such as 20".to_owned()),
     }
+}
+
+fn process_id(text: &str) -> Result<u32, String> {
+    let not_one = || "not the number of a process; `corprof ps` lists them".to_owned();
+    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(not_one)
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {
@@ -553,7 +558,7 @@ mod tests {
         assert_eq!(args.options.get("CORPROF_WALL_THREADS"), Some("7"));
         assert_eq!(args.options.get("CORPROF_OUTPUT_DIR"), Some("x"));
         assert_eq!(args.command, ["a", "--top", "3"]);
-        assert_eq!(args.report.top, 20);
+        assert_eq!(args.report.top, None);
     }
 
     #[test]
@@ -564,6 +569,15 @@ mod tests {
             panic!("not run")
         };
         assert_eq!(args.command, ["a", "--top", "3"]);
+    }
+
+    #[test]
+    fn what_is_no_process_is_told() {
+        for words in [&["attach", "abc"][..], &["doctor", "x"], &["ctl", "0", "status"]] {
+            let words = ["corprof"].iter().chain(words);
+            let error = Cli::try_parse_from(words).unwrap_err().to_string();
+            assert!(error.contains("not the number of a process; `corprof ps`"), "{error}");
+        }
     }
 
     #[test]
@@ -580,7 +594,8 @@ mod tests {
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),
             (&["--limit", "0"], "it must be at least 1"),
-            (&["--top", "all"], "not a number of rows"),
+            (&["--top", "all"], "not a number of rows, such as 20"),
+            (&["--top", "-1"], "not a number of rows, such as 20"),
         ] {
             let words = ["corprof", "run"].iter().chain(words).chain(&["--", "a"]);
             let error = Cli::try_parse_from(words).unwrap_err().to_string();

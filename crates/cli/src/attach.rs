@@ -19,14 +19,15 @@ use nix::unistd::Uid;
 use serde_json::json;
 
 use crate::args::{AttachArgs, RUN_PERIOD};
+use crate::coverage::{self, Until};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::staging::Staging;
-use crate::stops::Stops;
+use crate::stops::{self, Stops};
 use crate::units::time;
-use crate::{agent, control, folder, note, warn};
+use crate::{agent, agent_log, control, folder, note, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
 const ORPHANED: Duration = Duration::from_secs(5);
@@ -97,49 +98,91 @@ fn attached(
         return Err(Failure::new(FAILED, message));
     }
     let started = Instant::now();
+    let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(args.pid);
+    let pids = [args.pid, own_pid].map(u64::from);
     let (ended, stopped) = watch(process, &signals.pending, started, args.time_limit, name);
-    let elapsed = started.elapsed();
+    let (elapsed, unix_ns) = (started.elapsed(), coverage::now_ns());
     let left = leave(process, ended);
     place.fetch(folder)?;
-    for line in place.log().lines() {
-        warn(line.trim_start_matches("corprof: "));
-    }
-    place.clear();
-    let has_left = left.is_ok();
-    if let Err(error) = left {
+    agent_log::relay(&place.log());
+    let left = left.unwrap_or_else(|error| {
         warn(format!("{error:#}"));
+        Left::NotYet
+    });
+    if left != Left::Later {
+        place.clear();
     }
     let files = outcome::new_files(&before, folder)?;
-    let Some(loaded) = outcome::load(&files, folder) else {
-        let what = match ended {
-            End::Gone => "the process ended before the agent could write a profile",
-            End::Left => "the agent has left at once; see its log above",
-            End::Time | End::Stopped if !has_left => "the agent wrote no profile yet",
-            End::Time | End::Stopped => "the agent wrote no profile; see its log above",
-        };
-        return Err(Failure::new(FAILED, what));
-    };
     let pid = args.pid;
+    let Some(mut loaded) = outcome::load(&files, folder) else {
+        return Err(Failure::new(FAILED, no_profile(pid, ended, left, &place)));
+    };
     let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     let profiled =
         format!("profiled process {pid} ({name}) for {ran}{}", outcome::while_stopped(stopped));
-    let how = match ended {
-        End::Gone => format!("{profiled}, when it ended"),
-        End::Left => {
-            format!("{profiled}; then the profiler left it (by `corprof ctl {pid} detach`?)")
-        }
-        End::Time | End::Stopped if has_left => {
-            format!("{profiled}; it runs on without the profiler")
-        }
-        End::Time | End::Stopped => format!("{profiled}; the profiler has not left it yet"),
+    let unsaid_ns = coverage::unsaid_end_ns(&loaded, pids, unix_ns);
+    let is_killed = ended == End::Gone && unsaid_ns.is_some();
+    let then = match ended {
+        End::Gone => format!(", when it ended{}", cut_off(unsaid_ns)),
+        End::Left => format!("; then the profiler left it (by `corprof ctl {pid} detach`?)"),
+        End::Time | End::Stopped => format!("; {}", left_so(pid, left, &place)),
     };
-    let more = vec![("pid", json!(pid))];
-    let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
-    outcome.show(&loaded, &args.report)?;
+    let until = Until { pids, unix_ns, is_cut_off: is_killed || left != Left::Now };
+    let outcome = Outcome {
+        folder,
+        how: profiled + &then,
+        is_cut_off: is_killed || left == Left::Later,
+        elapsed,
+        until,
+        more: vec![("pid", json!(pid))],
+        hint: None,
+    };
+    outcome.show(&mut loaded, &args.report)?;
     // What stops the profiling ends the page, too.
     signals.unblock()?;
     outcome::view(&files, &args.report)?;
     Ok(0)
+}
+
+/// Why there is no profile.
+fn no_profile(pid: u32, ended: End, left: Left, place: &Place) -> String {
+    match (ended, left) {
+        (End::Gone, _) => "the process ended before the agent could write a profile".to_owned(),
+        (End::Left, _) => "the agent has left at once; see its log above".to_owned(),
+        (_, Left::Later) => {
+            format!("no profile yet: process {pid} {}", when_it_goes_on(pid, place))
+        }
+        (_, Left::NotYet) => "the agent wrote no profile yet".to_owned(),
+        (_, Left::Now) => "the agent wrote no profile; see its log above".to_owned(),
+    }
+}
+
+/// How the process and the agent are now.
+fn left_so(pid: u32, left: Left, place: &Place) -> String {
+    match left {
+        Left::Now => "it runs on without the profiler".to_owned(),
+        Left::Later => format!("it {}", when_it_goes_on(pid, place)),
+        Left::NotYet => "the profiler has not left it yet".to_owned(),
+    }
+}
+
+/// What is missing of a process that ended, if its last file didn't say that it is the last.
+fn cut_off(unsaid_ns: Option<u64>) -> String {
+    unsaid_ns.map_or_else(String::new, |ns| {
+        format!(
+            ", before the agent could write what came after the last file: about {} are missing",
+            time(ns)
+        )
+    })
+}
+
+/// What happens to a process that is stopped, and to the agent in it.
+fn when_it_goes_on(pid: u32, place: &Place) -> String {
+    format!(
+        "is stopped (SIGSTOP, Ctrl-Z or a debugger); once it goes on (`kill -CONT {pid}`) the \
+         agent writes its last profile to {} and leaves",
+        place.theirs.display()
+    )
 }
 
 /// The process's runtime, which may be starting just now.
@@ -162,6 +205,9 @@ fn stranger(process: &Process) -> Option<u32> {
 }
 
 fn unreachable(pid: u32, error: &Unreachable) -> Failure {
+    if let Unreachable::Thread { .. } = error {
+        return Failure::new(FAILED, error.to_string());
+    }
     let (why, remedy) = (error.reason(), error.remedy());
     Failure::new(FAILED, format!("can't attach to process {pid}: {why}; {remedy}"))
 }
@@ -405,14 +451,32 @@ fn watch(
     (end, stops.sum())
 }
 
+/// Whether the agent has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// It has, with its last profile written.
+    Now,
+    /// It will once the process goes on, which is stopped: it has been told.
+    Later,
+    /// It has not, for the reason that was said.
+    NotYet,
+}
+
 /// Has the agent leave, and waits until it has.
-fn leave(process: &Process, end: End) -> anyhow::Result<()> {
+fn leave(process: &Process, end: End) -> anyhow::Result<Left> {
     if end == End::Gone {
-        return Ok(());
+        return Ok(Left::Now);
     }
+    let request = Request::of(Command::Detach);
     // Without a socket it is leaving already, as it does by itself after its time.
     if let Ok(socket) = control::socket_of(process)
-        && let Err(error) = control::ask(process, &socket, &Request::of(Command::Detach))
+        && stops::is_stopped(process)
+        && control::leave_word(process, &socket, &request).is_ok()
+    {
+        return Ok(Left::Later);
+    }
+    if let Ok(socket) = control::socket_of(process)
+        && let Err(error) = control::ask(process, &socket, &request)
         && control::socket_of(process).is_ok()
     {
         let pid = process.pid();
@@ -423,12 +487,15 @@ fn leave(process: &Process, end: End) -> anyhow::Result<()> {
     // The last profile is written before its last thread ends.
     let deadline = Instant::now() + LEAVE_PATIENCE;
     while is_in(process) {
+        if stops::is_stopped(process) {
+            return Ok(Left::Later);
+        }
         if Instant::now() >= deadline {
             bail!("the agent is still about to leave process {}", process.pid());
         }
         std::thread::sleep(LEAVE_LOOK);
     }
-    Ok(())
+    Ok(Left::Now)
 }
 
 /// Whether a thread of the agent is in a process.

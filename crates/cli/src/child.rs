@@ -55,6 +55,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How the program ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
+    /// Its process's number.
+    pub pid: u32,
     /// Its exit code; 128+n if signal n ended it.
     pub code: u8,
     /// The signal that ended it.
@@ -104,6 +106,7 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
     let mut blocked = mask;
     blocked.add(Signal::SIGXFSZ);
     let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("can't block signals")?;
+    let pid = child.id();
     let result = wait(child, &signals, started, limit);
     // From here on a signal is for us again: Ctrl-C ends the report.
     let _ = before.thread_set_mask();
@@ -115,7 +118,7 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
         (None, None) => 1,
     };
     let code = u8::try_from(code & 0xff).unwrap_or(1);
-    Ok(Ended { code, signal: status.signal(), elapsed: started.elapsed(), stopped })
+    Ok(Ended { pid, code, signal: status.signal(), elapsed: started.elapsed(), stopped })
 }
 
 /// The name of a signal: `SIGTERM`.

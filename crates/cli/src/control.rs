@@ -76,6 +76,9 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
     let Ok((start_ticks, _)) = process.started() else {
         bail!("there is no process {pid}; `corprof ps` lists those that can be profiled");
     };
+    if let Some(of) = process.of_thread() {
+        bail!("{}", Unreachable::Thread { tid: pid, pid: of });
+    }
     let folder = process.temporary_folder(&process.environment().unwrap_or_default());
     let place = process.outside(&folder);
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(pid);
@@ -98,11 +101,34 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
 /// # Errors
 /// The agent's own, or why it didn't answer.
 pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Result<Pairs> {
-    let shown = socket.display();
     if process.started().is_ok_and(|(_, state)| state == 'T') {
         bail!("{}", Unreachable::Stopped(process.pid()));
     }
-    let mut stream = connected(socket, Instant::now() + PATIENCE)?;
+    let mut stream = believed(process, socket)?;
+    // As text: that this pipe is broken is no end of our own output.
+    let text =
+        exchange(&mut stream, &request.to_text(), Instant::now() + PATIENCE).map_err(|error| {
+            anyhow::anyhow!("the agent at {} doesn't answer: {error}", socket.display())
+        })?;
+    answer_from_text(&text).map_err(|why| anyhow::anyhow!("the agent says: {why}"))
+}
+
+/// Says something to the agent of a process that is stopped, which hears it once that goes on.
+///
+/// # Errors
+/// That it can't be said.
+pub fn leave_word(process: &Process, socket: &Path, request: &Request) -> anyhow::Result<()> {
+    let mut stream = believed(process, socket)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request.to_text().as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    Ok(())
+}
+
+/// A connection to the agent of a process, which is who listens there.
+fn believed(process: &Process, socket: &Path) -> anyhow::Result<UnixStream> {
+    let shown = socket.display();
+    let stream = connected(socket, Instant::now() + PATIENCE)?;
     let user = process.status().ok().and_then(|status| status.user());
     let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?;
     if !is_believed((heard.pid(), heard.uid()), (process.pid(), user)) {
@@ -114,10 +140,7 @@ pub fn ask(process: &Process, socket: &Path, request: &Request) -> anyhow::Resul
             process.pid()
         );
     }
-    // As text: that this pipe is broken is no end of our own output.
-    let text = exchange(&mut stream, &request.to_text(), Instant::now() + PATIENCE)
-        .map_err(|error| anyhow::anyhow!("the agent at {shown} doesn't answer: {error}"))?;
-    answer_from_text(&text).map_err(|why| anyhow::anyhow!("the agent says: {why}"))
+    Ok(stream)
 }
 
 /// Says something, and takes the whole answer, by that time.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use profile::read::{Decoded, Merger};
 use profile::{Endpoint, FileName, Profile, SelfReport, Values};
 
+use crate::coverage::{Stretch, Until};
 use crate::demangled;
 use crate::endpoints;
 use crate::filters::Filters;
@@ -27,6 +28,8 @@ pub struct Process {
     pub report: Option<SelfReport>,
     /// How long these periods were, all together, in nanoseconds.
     pub reported_ns: u64,
+    /// The times of its files.
+    pub stretches: Vec<Stretch>,
 }
 
 /// All that was read.
@@ -38,6 +41,8 @@ pub struct Loaded {
     pub processes: Vec<Process>,
     /// The files.
     pub files: Vec<PathBuf>,
+    /// Up to when a process was to be profiled, if somebody knows.
+    pub until: Option<Until>,
 }
 
 impl Loaded {
@@ -127,7 +132,8 @@ impl Loader {
             (sum, Some(report)) => *sum = Some(report.clone()),
             (_, None) => {}
         }
-        if report.is_some() {
+        if let Some(report) = report {
+            process.stretches.push(Stretch::of(profile, report));
             let period_ns = profile.period.duration_ns;
             process.reported_ns = process.reported_ns.saturating_add(period_ns);
         }
@@ -146,6 +152,7 @@ impl Loader {
                 left_out_ns: 0,
                 report: None,
                 reported_ns: 0,
+                stretches: Vec::new(),
             });
             self.processes.len() - 1
         });
@@ -161,6 +168,6 @@ impl Loader {
     pub fn finish(self) -> Loaded {
         let mut profile = self.merger.finish();
         demangled::name(&mut profile);
-        Loaded { profile, processes: self.processes, files: self.files }
+        Loaded { profile, processes: self.processes, files: self.files, until: None }
     }
 }

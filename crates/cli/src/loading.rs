@@ -27,6 +27,15 @@ pub fn load(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Fai
 /// Also if that is nothing.
 pub fn load_filtered(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Failure> {
     let (mut loaded, problems) = load(named, filters)?;
+    filter(&mut loaded, filters)?;
+    Ok((loaded, problems))
+}
+
+/// Leaves only what is looked at.
+///
+/// # Errors
+/// If that is nothing.
+pub fn filter(loaded: &mut Loaded, filters: &Filters) -> Result<(), Failure> {
     if !filters.is_empty() {
         let profile = &loaded.profile;
         if !profile.samples.iter().any(|sample| filters.keeps(profile, sample)) {
@@ -34,7 +43,7 @@ pub fn load_filtered(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, us
         }
         loaded.filter(filters);
     }
-    Ok((loaded, problems))
+    Ok(())
 }
 
 fn read_all(named: &[PathBuf], filters: &Filters) -> (Loader, usize) {

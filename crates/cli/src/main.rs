@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_log;
 mod args;
 #[cfg(unix)]
 mod attach;
@@ -10,6 +11,7 @@ mod child;
 #[cfg(unix)]
 mod control;
 mod convert;
+mod coverage;
 mod demangled;
 mod destination;
 mod diff;

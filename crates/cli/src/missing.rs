@@ -35,9 +35,12 @@ pub fn explain(
     }
     let code = ended.code;
     if is_dotnet && DOTNET_FAILURES.contains(&code) && !SIGNALS.contains(&code) {
+        let what = match program {
+            "dotnet" => "was not told what to start".to_owned(),
+            program => format!("could not start {program}"),
+        };
         return format!(
-            "no profile appeared: `dotnet` could not start {program} (exit code {code}); what it \
-             says above tells why."
+            "no profile appeared: `dotnet` {what} (exit code {code}); what it says above tells why."
         );
     }
     if let Err(error) = folder {
@@ -97,7 +100,7 @@ mod tests {
     use std::time::Duration;
 
     fn ended(code: u8, signal: Option<i32>) -> Ended {
-        Ended { code, signal, elapsed: Duration::from_secs(11), stopped: Duration::ZERO }
+        Ended { pid: 1, code, signal, elapsed: Duration::from_secs(11), stopped: Duration::ZERO }
     }
 
     fn text(signal: Option<i32>, code: u8, vars: &[(&str, &str)]) -> String {
@@ -107,6 +110,12 @@ mod tests {
         };
         let ended = ended(code, signal);
         explain(&ended, "Shop", true, Ok(()), var)
+    }
+
+    #[test]
+    fn dotnet_alone_starts_nothing() {
+        let text = explain(&ended(129, None), "dotnet", true, Ok(()), |_| None);
+        assert!(text.contains("`dotnet` was not told what to start (exit code 129)"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::args::{By, ReportArgs};
+use crate::coverage::{self, Until};
 use crate::failure::Failure;
 use crate::files::{self, Before};
 use crate::focus::Scope;
@@ -91,6 +92,8 @@ pub struct Outcome<'a> {
     pub is_cut_off: bool,
     /// How long it took.
     pub elapsed: Duration,
+    /// Up to when it was.
+    pub until: Until,
     /// What JSON has besides.
     pub more: Vec<(&'static str, Value)>,
     /// What to say of spans, if anything.
@@ -99,27 +102,39 @@ pub struct Outcome<'a> {
 
 impl Outcome<'_> {
     /// Shows the report.
-    pub fn show(&self, loaded: &Loaded, args: &ReportArgs) -> Result<(), Failure> {
+    pub fn show(self, loaded: &mut Loaded, args: &ReportArgs) -> Result<(), Failure> {
+        loaded.until = Some(self.until.clone());
+        let missing = coverage::told(loaded);
         let view = View {
             by: By::Function,
             sort: None,
             clock: None,
-            limit: args.top,
+            limit: report::rows(args.top, args.json.is_some()),
             scope: Scope::Work,
             is_filtered: false,
             lines: Lines::default(),
         };
-        let Some(target) = &args.json else { return self.write_tables(loaded, &view) };
+        let Some(target) = &args.json else {
+            let missing_ns = missing.map_or(0, |(ns, _)| ns);
+            return self.write_tables(loaded, &view, missing_ns);
+        };
         if self.is_cut_off {
             warn(&self.how);
+        }
+        for text in missing.into_iter().flat_map(|(_, texts)| texts) {
+            warn(format!("the report doesn't have {text}"));
         }
         self.write_json(Path::new(target), loaded, &view)
     }
 
-    fn write_tables(&self, loaded: &Loaded, view: &View) -> Result<(), Failure> {
+    fn write_tables(&self, loaded: &Loaded, view: &View, missing_ns: u64) -> Result<(), Failure> {
         let mut err = anstream::stderr().lock();
         let width = table::width(&std::io::stderr());
-        writeln!(err, "\n{}\n", table::hanging("corprof: ", &self.how, width))?;
+        let mut how = self.how.clone();
+        if missing_ns > 0 {
+            how.push_str(&format!("; {} of that are not in this report", time(missing_ns)));
+        }
+        writeln!(err, "\n{}\n", table::hanging("corprof: ", &how, width))?;
         writeln!(err, "{}", report::tables(loaded, view, width))?;
         write!(err, "{}", report::numbers(loaded, view, width))?;
         let files = count(loaded.files.len(), "file");

@@ -8,6 +8,7 @@ use profile::{Profile, SelfReport, Values};
 use serde_json::{Map, Value, json};
 
 use crate::args::{By, Clock, Sort};
+use crate::coverage;
 use crate::endpoints;
 use crate::focus::{Focus, Scope};
 use crate::lines::Lines;
@@ -21,6 +22,14 @@ use crate::units::{count, difference, memory, percent, share, time};
 const PROCESSES_SHOWN: usize = 20;
 /// Endpoints that are listed where they are not what was asked for.
 const ENDPOINTS_SHOWN: usize = 10;
+
+/// Rows of a table if nobody says.
+const ROWS: usize = 20;
+
+/// How many rows there are to be: a script gets all, unless somebody says how many.
+pub fn rows(given: Option<usize>, is_json: bool) -> usize {
+    given.unwrap_or(if is_json { usize::MAX } else { ROWS })
+}
 
 /// What to show.
 #[derive(Clone, Debug)]
@@ -220,11 +229,12 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
         let how = "of wall time, in threads that waited for work (corprof top --all has it)";
         lines.push(("left out", format!("{idle} {how}")));
     }
+    let missing = coverage::told(loaded).map(|(_, texts)| texts);
     match loaded.report() {
         Some(_) if view.is_filtered => {}
         Some(report) => {
             lines.extend(collections(&report, loaded).map(|text| ("gc", text)));
-            kernel_line(&report, total, &mut lines);
+            kernel_line(&report, total, missing.is_some(), &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
             let slowed = slowed(&report);
             lines.push(("profiler", format!("used {} and {} of memory{slowed}", own.0, own.1)));
@@ -232,6 +242,7 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
         }
         None => lines.push(("profiler", "the files don't hold the profiler's numbers".to_owned())),
     }
+    lines.extend(missing.into_iter().flatten().map(|text| ("missing", text)));
     let mut text = String::new();
     for (name, value) in lines {
         let _ = writeln!(text, "{}", table::hanging(&format!("{name:<9} "), &value, width));
@@ -294,14 +305,20 @@ fn collections(report: &SelfReport, loaded: &Loaded) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// What the kernel counted.
-fn kernel_line(report: &SelfReport, total: Values, lines: &mut Vec<(&'static str, String)>) {
+/// What the kernel counted, of the whole process's time or of a part.
+fn kernel_line(
+    report: &SelfReport,
+    total: Values,
+    is_part: bool,
+    lines: &mut Vec<(&'static str, String)>,
+) {
     if report.process_cpu_ns > 0 {
         let (all, made) = (report.process_cpu_ns, total.cpu_ns.saturating_add(report.own_cpu_ns));
         let process = time(all);
         let (made, off) = (time(made), difference(made, all));
         let how = "the profile and the profiler's own threads make";
-        lines.push(("kernel", format!("counted {process} for the process; {how} {made} ({off})")));
+        let of = if is_part { "while it was profiled" } else { "for the process" };
+        lines.push(("kernel", format!("counted {process} {of}; {how} {made} ({off})")));
     }
 }
 
@@ -397,6 +414,7 @@ pub fn json(loaded: &Loaded, view: &View) -> Map<String, Value> {
         "profiler".into(),
         loaded.report().map_or(Value::Null, |report| json_report(&report, loaded.reported_ns())),
     );
+    map.insert("missing".into(), coverage::json(loaded));
     map.insert("processes".into(), json!(processes));
     map.insert("files".into(), json!(files));
     map

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::args::{NOTHING, RUN_PERIOD, RunArgs};
 use crate::child::{self, Ended, signal_name};
+use crate::coverage::{self, Until};
 use crate::failure::{Failure, NOT_STARTED, USAGE};
 use crate::files::Before;
 use crate::outcome::{self, Outcome};
@@ -217,8 +218,13 @@ fn finish(
     period: &str,
     hint: Option<&str>,
 ) -> Result<(), Failure> {
+    let until = Until {
+        pids: [u64::from(ended.pid); 2],
+        unix_ns: coverage::now_ns(),
+        is_cut_off: ended.cut_off_by().is_some(),
+    };
     let files = outcome::new_files(before, folder)?;
-    let Some(loaded) = outcome::load(&files, folder) else {
+    let Some(mut loaded) = outcome::load(&files, folder) else {
         if files.is_empty() {
             let var = |name: &str| match name {
                 PERIOD => Some(period.to_owned()),
@@ -247,12 +253,13 @@ fn finish(
         how,
         is_cut_off: ended.cut_off_by().is_some(),
         elapsed: ended.elapsed,
+        until,
         more: vec![
             ("exit_code", json!(ended.code)),
             ("signal", json!(ended.signal.map(signal_name))),
         ],
         hint,
     }
-    .show(&loaded, &args.report)?;
+    .show(&mut loaded, &args.report)?;
     outcome::view(&files, &args.report)
 }

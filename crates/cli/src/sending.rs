@@ -1,21 +1,21 @@
 //! Sending from the command line: `corprof upload` and `corprof flush`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{anyhow, bail};
-#[cfg(unix)]
-use config::Target;
-use config::{Config, LogLevel};
+use config::{Config, LogLevel, Target};
 use export::{
     Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, destinations, parcel,
-    random_id,
+    random_id, waiting_in,
 };
 use profile::Profile;
 
 use crate::args::{FlushArgs, UploadArgs};
 use crate::failure::{FAILED, Failure, USAGE};
-use crate::{files, note, warn};
+use crate::units::count;
+use crate::{files, note, table, warn};
 
 /// `corprof upload`: each file to each target; the exit code is 1 if one was not taken.
 pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
@@ -27,6 +27,15 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
         for file in files::expand(path)? {
             let profile = files::read(&file)?.profile;
             for destination in &destinations {
+                if destination.target == Target::Server && !has_service(&config, &profile) {
+                    failed += 1;
+                    let (file, place) = (file.display(), &destination.address);
+                    warn(format!(
+                        "{file} was not sent to {place}: the file doesn't say which service it \
+                         is of; set CORPROF_SERVICE=NAME"
+                    ));
+                    continue;
+                }
                 let verdict = send(&config, destination, &profile)?;
                 let (file, place) = (file.display(), &destination.address);
                 match verdict {
@@ -41,6 +50,12 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
     }
     note(format!("{taken} sent, {failed} not taken"));
     Ok(if failed == 0 { 0 } else { FAILED })
+}
+
+/// Whether the settings or the file say which service a profile is of.
+fn has_service(config: &Config, profile: &Profile) -> bool {
+    let of_file = profile.report.as_ref().is_some_and(|report| !report.service.is_empty());
+    of_file || !config.service.is_empty()
 }
 
 /// `corprof flush`: what waits in a folder; the exit code is 1 if something still does.
@@ -73,7 +88,25 @@ pub fn flush(args: &FlushArgs) -> Result<u8, Failure> {
         note(format!("{}: {}", status.target.name(), status.line()));
         is_done &= status.spooled.0 == 0 && status.counts.lost() == 0;
     }
+    let own: Vec<_> = core.status().iter().map(|status| status.target.name()).collect();
+    drop(core);
+    tell_others(&args.folder, &own);
     Ok(if is_done { 0 } else { FAILED })
+}
+
+/// Says what waits in the folder for targets that nobody named.
+fn tell_others(folder: &Path, own: &[&str]) {
+    // It could be read a moment ago; if not now, nothing is known to wait.
+    for (target, n) in waiting_in(folder).unwrap_or_default() {
+        if !own.contains(&target.as_str()) {
+            let target = table::printable(&target);
+            let what = count(n, "profile");
+            warn(format!(
+                "{what} for {target} still in {folder}: name it, too, with --to {target}",
+                folder = folder.display()
+            ));
+        }
+    }
 }
 
 /// The settings of the environment, with targets that were typed instead of its own.

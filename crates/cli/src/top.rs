@@ -34,7 +34,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
         by: args.by.clone(),
         sort: args.sort,
         clock: args.value,
-        limit: args.limit,
+        limit: report::rows(args.limit, args.json),
         scope,
         is_filtered: !filters.is_empty(),
         lines,

@@ -260,6 +260,8 @@ fn what_is_not_possible_is_told() {
         run(&["--to", all, "-o", "x", "--value", "cpu"]).check(2, &["hold all values"]);
     }
     run(&["--to", "collapsed", "-o", "x", "--value", "gc"]).check(1, &["have no gc time"]);
+    let only = ["--to", "collapsed", "-o", "x", "--value", "cpu", "--state", "sleeping"];
+    run(&only).check(1, &["the profiles have cpu time, but --state sleeping leaves none of it"]);
     run(&["--to", "collapsed", "-o", "no/x"]).check(1, &["no/x: can't be written"]);
     assert!(!dir.path("x").exists());
     // One of two files can't be read: the other is converted, and the code says so.

@@ -4,9 +4,10 @@ mod support;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use serde_json::Value;
-use support::{Dir, Ran, elf, eventually, exists, machine, profile_bytes};
+use support::{Dir, MS, Ran, elf, eventually, exists, machine, profile_bytes, profile_of};
 
 /// A script that leaves a profile as the agent would.
 fn leaves_profile(dir: &Dir, pids: &[u64]) -> String {
@@ -230,6 +231,55 @@ fn the_report_goes_to_standard_error() {
         ],
     );
     assert_eq!(ran.out, "out\n");
+}
+
+/// A program that leaves a profile of its own, which ended long before it does.
+fn covers_a_part(dir: &Dir, flags: &[&str], after: &str, folder: &str) -> Ran {
+    let [pid_file, made] = ["pid", "made"].map(|name| dir.path(name));
+    let script = format!(
+        "echo $$ > pid.tmp; mv pid.tmp {}; while ! test -e {made}; do sleep 0.02; done; \
+         cp {made} \"$CORPROF_OUTPUT_DIR\"/shop_$$_0000.pb.gz; rm pid made; exit 0",
+        pid_file.display(),
+        made = made.display()
+    );
+    let arguments = [&["run"], flags, &["--", "sh", "-c", &script]].concat();
+    let child = dir.corprof(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    assert!(eventually(|| exists(&pid_file)));
+    let pid = fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    let mut profile = profile_of(pid, 0);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    profile.period.start_unix_ns = u64::try_from(now.as_nanos()).unwrap() - 11_000 * MS;
+    let report = profile.report.as_mut().unwrap();
+    (report.after, report.after_folder) = (after.to_owned(), folder.to_owned());
+    dir.write("made.tmp", &profile::pprof::write(&profile, Vec::new()).unwrap());
+    fs::rename(dir.path("made.tmp"), &made).unwrap();
+    Ran::of(child.unwrap().wait_with_output().unwrap())
+}
+
+#[test]
+fn a_part_of_the_time_that_is_in_no_file_is_told() {
+    let dir = Dir::new();
+    for (after, folder, words) in [
+        ("stop", "", "the profiler was stopped (`corprof ctl PID stop`)"),
+        ("leave", "", "the profiler left (`corprof ctl PID detach`)"),
+        ("set", "/else", "had the files go to /else; `corprof top /else` shows them"),
+        ("set", "", "came, and then no files here"),
+        ("", "", "the profiler wrote nothing more"),
+    ] {
+        let ran = covers_a_part(&dir, &[], after, folder);
+        let part = "s of that are not in this report";
+        ran.check(0, &["missing  ", "s at the end: ", words, part, "while it was profiled"]);
+        assert!(!ran.err.contains("for the process"), "{}", ran.err);
+    }
+    let ran = covers_a_part(&dir, &[], "end", "");
+    ran.check(0, &["counted 500 ms for the process"]);
+    assert!(!ran.err.contains("missing "), "{}", ran.err);
+    let ran = covers_a_part(&dir, &["--json=r.json"], "stop", "");
+    ran.check(0, &["warning: the report doesn't have ", "the profiler was stopped"]);
+    let json: Value = serde_json::from_slice(&fs::read(dir.path("r.json")).unwrap()).unwrap();
+    let gap = &json["missing"][0];
+    assert!(gap["ns"].as_u64() >= Some(10_000 * MS), "{gap}");
+    assert_eq!((&gap["after"], &gap["at_end"]), (&"stop".into(), &true.into()));
 }
 
 #[test]

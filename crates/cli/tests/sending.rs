@@ -135,6 +135,24 @@ fn what_is_not_taken_is_said_and_the_exit_code_is_1() {
 }
 
 #[test]
+fn a_file_that_names_no_service_needs_one() {
+    let folder = Folder::new("unserved");
+    let file = write_profile(&folder.0);
+    let mut profile = profile::read::decode(&fs::read(&file).unwrap()).unwrap().profile;
+    profile.report = None;
+    fs::write(&file, profile::pprof::write(&profile, Vec::new()).unwrap()).unwrap();
+    let (url, told) = server(200);
+    let words = ["upload", file.to_str().unwrap(), "--to", &format!("corprof={url}")];
+    let output = corprof(&words, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("set CORPROF_SERVICE=NAME"), "{}", said(&output));
+    let output = corprof(&words, &[("CORPROF_SERVICE", "shop")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let line = told.recv().unwrap().0;
+    assert!(line.contains("service=shop"), "{line}");
+}
+
+#[test]
 fn a_target_has_to_be_named() {
     let folder = Folder::new("unnamed");
     let file = write_profile(&folder.0);
@@ -163,6 +181,12 @@ fn what_waits_in_a_folder_is_sent_and_gone() {
         fs::write(folder.0.join(name), parcel.to_bytes()).unwrap();
     }
     let path = folder.0.to_str().unwrap();
+    let (other, _told) = server(200);
+    let output = corprof(&["flush", path, "--to", &format!("otlp={other}")], &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(text.contains("3 profiles for pyroscope still in"), "{text}");
+    assert!(text.contains("with --to pyroscope"), "{text}");
     let (down, _told) = server(500);
     let output = corprof(&["flush", path, "--to", &format!("pyroscope={down}")], &[]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));

@@ -196,6 +196,18 @@ fn the_first_thread_of_a_process_is_its_main_one() {
     check(&serve(&dir, &[]));
 }
 
+#[test]
+fn a_try_of_doctor_is_taken_and_not_kept() {
+    let dir = Dir::new();
+    let server = serve(&dir, &[]);
+    let mut doctor = dir.corprof(&["doctor", "--export"]);
+    doctor.env("CORPROF_SERVER_URL", format!("http://{}", server.host));
+    let tried = doctor.output().unwrap();
+    let text = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success() && text.contains("1 of 1 targets take profiles"), "{text}");
+    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 0);
+}
+
 /// All bytes of the segments.
 fn store_bytes(dir: &Dir) -> u64 {
     let files = std::fs::read_dir(dir.path("data")).unwrap();

@@ -82,6 +82,23 @@ fn rows_can_be_functions_threads_states_and_modules() {
     assert!(ran.out.contains("and 2 rows more"), "{}", ran.out);
 }
 
+#[test]
+fn a_script_gets_all_rows_and_a_person_twenty() {
+    let dir = Dir::new();
+    let names: Vec<String> = (0..25).map(|n| format!("m:f{n}")).collect();
+    let frames: Vec<[&str; 1]> = names.iter().map(|name| [name.as_str()]).collect();
+    let samples: Vec<(&[&str], _, _)> =
+        frames.iter().map(|frames| (&frames[..], None, 5)).collect();
+    dir.write("a.pb.gz", &stacks(&samples));
+    let ran = dir.run(&["top", "a.pb.gz"]);
+    assert!(ran.out.contains("and 5 rows more"), "{}", ran.out);
+    for (flags, rows) in [(&[][..], 25), (&["--limit", "7"], 7), (&["--top", "30"], 25)] {
+        let ran = dir.run(&[&["top", "a.pb.gz", "--json"], flags].concat());
+        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(json["rows"].as_array().unwrap().len(), rows, "{flags:?}");
+    }
+}
+
 /// .NET's thread for signals reads a pipe all the time, and its library has no frame pointers.
 #[test]
 fn a_thread_of_the_runtimes_own_is_left_out_however_far_its_stack_goes() {

@@ -100,6 +100,14 @@ impl Process {
         Ok(Status::new(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// The process, if the number is that of one of its other threads: `/proc` answers for these
+    /// numbers, too.
+    #[must_use]
+    pub fn of_thread(&self) -> Option<u32> {
+        let process = self.status().ok()?.process()?;
+        (process != self.pid()).then_some(process)
+    }
+
     /// When it was started, in clock ticks since the boot, and its state's letter.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ impl Socket {
         if state == 'Z' || state == 'X' {
             return Err(Unreachable::NoProcess);
         }
+        if let Some(pid) = process.of_thread() {
+            return Err(Unreachable::Thread { tid: process.pid(), pid });
+        }
         if state == 'T' {
             // It would answer once it goes on, when nobody waits for that any more.
             return Err(Unreachable::Stopped(process.pid()));

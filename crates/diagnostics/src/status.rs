@@ -24,6 +24,12 @@ impl Status {
         self.field("NSpid")?.split_whitespace().last()?.parse().ok()
     }
 
+    /// The process's number, which a thread's status has, too.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        self.field("Tgid")?.parse().ok()
+    }
+
     /// The effective user.
     #[must_use]
     pub fn user(&self) -> Option<u32> {

@@ -10,6 +10,13 @@ use crate::{Hidden, RequestError};
 pub enum Unreachable {
     /// There is no such process.
     NoProcess,
+    /// The number is that of a thread, of this process.
+    Thread {
+        /// The thread's number, which was asked for.
+        tid: u32,
+        /// The process's.
+        pid: u32,
+    },
     /// It has no .NET runtime.
     NotDotnet,
     /// It was compiled ahead of time.
@@ -38,6 +45,7 @@ impl Unreachable {
     pub fn reason(&self) -> String {
         match self {
             Self::NoProcess => "there is no such process".to_owned(),
+            Self::Thread { tid, pid } => format!("{tid} is a thread of process {pid}"),
             Self::NotDotnet => "it is no .NET process".to_owned(),
             Self::NativeAot => {
                 "compiled ahead of time (NativeAOT), so it loads no profiler".to_owned()
@@ -66,6 +74,7 @@ impl Unreachable {
     #[must_use]
     pub fn remedy(&self) -> String {
         let remedy = match self {
+            Self::Thread { pid, .. } => return format!("name the process: {pid}"),
             Self::Stopped(pid) => return format!("`kill -CONT {pid}` has it go on"),
             Self::NoProcess | Self::NotDotnet => "see what there is with `corprof ps`",
             Self::NativeAot | Self::Mono => "publish it for CoreCLR, without PublishAot",

@@ -4,15 +4,15 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::export::Exporter;
 use config::Config;
 use model::Loss;
 use model::limits::RING_SLOTS;
-use profile::{Period, Profile, SelfReport};
+use profile::{After, Period, Profile, SelfReport};
 use signal::handler::{Shared, on_signal};
 use sys::disposition::{self, Disposition};
 use sys::{clock, processors, thread};
@@ -59,6 +59,26 @@ pub struct CollectorState {
     /// What the profiler's own threads had used then, in nanoseconds: what they use to make the
     /// last profile is the process's, too.
     pub own_cpu_ns: AtomicU64,
+    /// What comes after the last profile, said before it is asked for.
+    pub next: Mutex<Option<Next>>,
+}
+
+/// What comes after the last profile, which says so: who reads the files may look for what is
+/// elsewhere or nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// What comes.
+    pub after: After,
+    /// Where files go then, if any are made; absolute.
+    pub folder: Option<PathBuf>,
+}
+
+impl Next {
+    /// Something after which no file is made.
+    #[must_use]
+    pub const fn nothing(after: After) -> Self {
+        Self { after, folder: None }
+    }
 }
 
 /// Counters at the start of a period, to tell what happened in it.
@@ -322,6 +342,9 @@ impl Collector {
         let bytes = bytes.saturating_add(self.spans.bytes());
         let mut report = self.report(&end);
         let last = self.state.stop.load(Ordering::Acquire);
+        if last {
+            self.tell_next(&mut report);
+        }
         for paused in self.pauses.take(&mut report, last) {
             self.accounts.paused(&paused);
         }
@@ -339,6 +362,17 @@ impl Collector {
         self.profiles.fetch_add(1, Ordering::Relaxed);
         self.start = end;
         self.slowdown = self.ticker.slowdown.load(Ordering::Relaxed).max(1);
+    }
+
+    /// Has the last profile say what comes after it.
+    fn tell_next(&self, report: &mut SelfReport) {
+        let next = self.state.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(next) = &*next else { return };
+        report.after = next.after.word().to_owned();
+        let here = self.output.as_ref().map(Output::folder);
+        if let Some(folder) = next.folder.as_deref().filter(|folder| Some(*folder) != here) {
+            report.after_folder = folder.display().to_string();
+        }
     }
 
     /// The number of the profile that is being made.

@@ -44,10 +44,12 @@ mod wall;
 mod watched;
 
 pub use ::export::Status as ExportStatus;
+pub use collector::Next;
 pub use event::{Event, Inbox};
 pub use log::Log;
 pub use output::check_folder;
 pub use pauses::{PauseReason, Pauses};
+pub use profile::After;
 pub use profiler::{Profiler, StartError};
 pub use registry::{ManagedId, Registry};
 pub use runtime::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};

@@ -19,7 +19,7 @@ use sys::disposition::{self, Disposition};
 use sys::{clock, pages, thread};
 
 use crate::accounts::{Accounts, Wanted};
-use crate::collector::{Collector, CollectorState, Parts};
+use crate::collector::{Collector, CollectorState, Next, Parts};
 use crate::cpu::{CpuSampler, Scan};
 use crate::event::Inbox;
 use crate::export;
@@ -314,6 +314,18 @@ impl Profiler {
         self.shared.count(Loss::CaughtPanic);
     }
 
+    /// As [`Profiler::stop`], and has the last profile say what comes after it.
+    pub fn stop_for(&self, next: Next) {
+        self.tell_next(next);
+        self.stop();
+    }
+
+    fn tell_next(&self, next: Next) {
+        if let Some(session) = self.lock().as_ref() {
+            *session.collector.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        }
+    }
+
     /// Stops: no signal any more, no handler inside, all time charged, the last profile written and
     /// sent, or kept to be sent.
     /// The handler stays, for signals that are still under way. Returns after some seconds at the
@@ -352,6 +364,15 @@ impl Profiler {
             Some(session) => session.withdraw(),
             None => Ok(()),
         }
+    }
+
+    /// As [`Profiler::withdraw`], and has the last profile say what comes after it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn withdraw_for(&self, next: Next) -> Result<(), StartError> {
+        self.tell_next(next);
+        self.withdraw()
     }
 
     /// How sending goes, by target, and the folder in which profiles wait.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Config, LogLevel};
-use engine::{Code, Log, ManagedId, MethodName, Profiler, Runtime, StartError};
+use engine::{After, Code, Log, ManagedId, MethodName, Next, Profiler, Runtime, StartError};
 use sys::disposition::{self, Disposition, PROFILING_SIGNAL};
 use sys::{clock, thread};
 
@@ -51,6 +51,15 @@ fn profiles(folder: &PathBuf) -> (u64, u64, usize) {
     (cpu_ns, samples, files.len())
 }
 
+/// What the only profile in a folder says comes after it, and where that is.
+fn said_of_next(folder: &PathBuf) -> (Option<After>, PathBuf) {
+    let file = std::fs::read_dir(folder).expect("folder").flatten().next().expect("a file");
+    let bytes = std::fs::read(file.path()).expect("read");
+    let report = profile::read::decode(&bytes).expect("a profile").profile.report;
+    let report = report.expect("the profiler's numbers");
+    (report.after(), PathBuf::from(report.after_folder))
+}
+
 fn signal() -> Disposition {
     disposition::current(PROFILING_SIGNAL).expect("a signal")
 }
@@ -70,13 +79,15 @@ fn one_profiler_at_a_time_and_again_and_again() {
     compute(WORK_NS);
     first.registry().destroyed(ManagedId(1));
     let after_ns = clock::own_cpu_ns();
-    first.stop();
-    first.stop();
+    let elsewhere = Next { after: After::Set, folder: Some(base.join("again")) };
+    first.stop_for(elsewhere);
+    first.stop_for(Next::nothing(After::End));
     // Signals that are still on their way, and threads that still come, are no trouble.
     disposition::send(thread::own_id(), PROFILING_SIGNAL, 1).expect("sent");
     first.registry().assigned(ManagedId(1), thread::own_id());
     let (cpu_ns, samples, count) = profiles(&base.join("first"));
     assert_eq!(count, 1);
+    assert_eq!(said_of_next(&base.join("first")), (Some(After::Set), base.join("again")));
     assert!((WORK_NS..=after_ns).contains(&cpu_ns), "{cpu_ns} of {}", after_ns - before_ns);
     assert!(samples > 0, "samples carried it, not the rest alone");
     starts_again(&first, base.join("again"));

@@ -7,7 +7,7 @@
 //! renaming it. The lane says for which target and which address, so that nobody's profiles are
 //! sent where he didn't ask for; what no process has a lane for waits for `corprof flush`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -86,6 +86,22 @@ impl<'a> Name<'a> {
         let _number: u64 = parts.next()?.parse().ok()?;
         (parts.next().is_none() && !owner.is_empty()).then_some(Self { owner, lane, time_ns })
     }
+}
+
+/// How many profiles wait in a folder for each target, by the targets' names; whoever owns them.
+///
+/// # Errors
+/// Why the folder can't be read.
+pub fn waiting_in(folder: &Path) -> io::Result<BTreeMap<String, usize>> {
+    let mut counts = BTreeMap::new();
+    for entry in fs::read_dir(folder)?.take(FILES_MAX) {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str().and_then(Name::parse) else { continue };
+        let target = name.lane.split('-').next().unwrap_or_default();
+        let count: &mut usize = counts.entry(target.to_owned()).or_default();
+        *count = count.saturating_add(1);
+    }
+    Ok(counts)
 }
 
 impl Spool {

@@ -50,7 +50,7 @@ pub use profile::{
     Endpoint, Function, Label, Location, Module, Period, Profile, Sample, Span, StackNode, Thread,
     Values,
 };
-pub use report::{ReportError, SelfReport};
+pub use report::{After, ReportError, SelfReport};
 pub use span::SpanIds;
 pub use strings::Strings;
 pub use timeline::Moment;

@@ -83,10 +83,44 @@ pub struct SelfReport {
     pub export_queue_bytes: u64,
     /// Bytes that wait on disk to be sent.
     pub export_spool_bytes: u64,
+    /// Why this is the process's last period for now: a word of [`After`]; empty if it is not, or
+    /// if nothing could be said any more.
+    pub after: String,
+    /// Where files go after it, if they go elsewhere, as the process sees it.
+    pub after_folder: String,
     /// Samples lost, by reason.
     pub losses: LossCounts,
     /// Walks by why they ended.
     pub ends: EndCounts,
+}
+
+/// What comes after the last profile before a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// The process ends.
+    End,
+    /// Nothing, until somebody starts the profiler again.
+    Stop,
+    /// Nothing: the profiler leaves the process.
+    Leave,
+    /// Profiles with other settings.
+    Set,
+}
+
+impl After {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::End, Self::Stop, Self::Leave, Self::Set];
+
+    /// Its word in files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Stop => "stop",
+            Self::Leave => "leave",
+            Self::Set => "set",
+        }
+    }
 }
 
 /// Why the profiler's numbers in a file can't be trusted.
@@ -144,7 +178,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 32] {
+    fn fields(&mut self) -> [Field<'_>; 34] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -180,6 +214,8 @@ impl SelfReport {
             Number("export.lost", &mut self.export_lost),
             Number("export.queue_bytes", &mut self.export_queue_bytes),
             Number("export.spool_bytes", &mut self.export_spool_bytes),
+            Text("after", &mut self.after),
+            Text("after_folder", &mut self.after_folder),
         ]
     }
 
@@ -248,6 +284,12 @@ impl SelfReport {
             report.ends.add(end, number(&end_key(end))?.unwrap_or_default());
         }
         Ok(Some(report))
+    }
+
+    /// What comes after the period; `None` if it says nothing, or what a later version says.
+    #[must_use]
+    pub fn after(&self) -> Option<After> {
+        After::ALL.into_iter().find(|after| after.word() == self.after)
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,

@@ -27,6 +27,8 @@ const INFLATED_BYTES_MAX: usize = 64 << 20;
 const BOUNDARY_BYTES_MAX: usize = 70;
 /// A label's name or value in bytes; longer ones are refused.
 const LABEL_BYTES_MAX: usize = 1 << 10;
+/// The service of profiles that `corprof doctor` sends to see whether they are taken.
+pub const PROBE: &str = "corprof-doctor";
 /// Labels of a profile.
 const LABELS_MAX: usize = 32;
 /// How far a sender's clock may be ahead, in seconds.
@@ -41,6 +43,16 @@ pub struct Upload {
     pub bytes: Vec<u8>,
     /// What it says.
     pub profile: Profile,
+}
+
+impl Upload {
+    /// Whether it only tries whether pushes are taken. It is not kept: a service of that name would
+    /// stand among the real ones, and the time of the try would be the latest that there is
+    /// anything of, where pages begin.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.meta.service == PROBE
+    }
 }
 
 /// Why a push is not taken; nothing of it is.

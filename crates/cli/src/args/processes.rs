@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::process_id;
+
 /// What `corprof ps --help` says first.
 pub const PS_LONG: &str = "\
 List the .NET processes of this machine, those in containers too, and whether the profiler could be
@@ -62,7 +64,7 @@ Exit codes:
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// A running process; without it this machine and this environment
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pub pid: Option<u32>,
 
     /// Send a tiny profile to each target that the variables name, and nothing else

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ProfilerOptions, ReportArgs, time_limit};
+use super::{ProfilerOptions, ReportArgs, process_id, time_limit};
 
 /// What `corprof attach --help` says first.
 pub const ATTACH_LONG: &str = "\
@@ -31,7 +31,7 @@ Examples:
 #[derive(Args, Debug)]
 pub struct AttachArgs {
     /// The process, as `corprof ps` lists it
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pub pid: u32,
 
     /// End after this time, such as 30s; until Ctrl-C without it
@@ -73,7 +73,7 @@ Examples:
 #[derive(Args, Debug)]
 pub struct CtlArgs {
     /// The process
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pub pid: u32,
 
     /// What to do

@@ -20,7 +20,7 @@ pub const SERVE_EXAMPLES: &str = "\
 Examples:
   corprof serve --data /var/lib/corprof
   corprof serve --data profiles --listen 0.0.0.0:4041 --token-file token --keep 30d --keep-size 50GB
-  CORPROF_SERVER_URL=http://localhost:4041 dotnet MyApp.dll
+  corprof run --server-url http://localhost:4041 -- dotnet MyApp.dll
   curl --data-binary @a.pb.gz 'http://localhost:4041/v1/push?service=shop&version=1.2'";
 
 /// Where it listens if nobody says it.

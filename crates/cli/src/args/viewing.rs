@@ -162,7 +162,8 @@ pub struct DiffArgs {
     pub confidence: f64,
 
     /// Rows of the table; of more, those that changed most
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = rows)]
+    #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true,
+          value_parser = rows)]
     pub limit: usize,
 
     /// Everything as in the files: also task plumbing and what waits for work

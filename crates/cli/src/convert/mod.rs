@@ -15,7 +15,7 @@ use crate::args::ConvertArgs;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::loaded::Loaded;
 use crate::value::Value;
-use crate::{destination, loading};
+use crate::{destination, loading, table};
 
 /// A format that profiles can be converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,12 +60,20 @@ pub fn convert(args: &ConvertArgs) -> Result<u8, Failure> {
         let message = "--value chooses one, and files of this format hold all values; leave it out";
         return Err(Failure::new(USAGE, message));
     }
-    let (loaded, problems) = loading::load_filtered(&args.files, &args.filters)?;
-    let total = loaded.profile.total();
+    let filters = &args.filters;
+    let (mut loaded, problems) = loading::load(&args.files, filters)?;
+    let all = loaded.profile.total();
+    loading::filter(&mut loaded, filters)?;
     if let Some(value) = args.value
-        && value.of(&total) == 0
+        && value.of(&loaded.profile.total()) == 0
     {
-        let message = format!("the profiles have no {} time; choose another --value", value.name());
+        let name = value.name();
+        let message = if value.of(&all) == 0 {
+            format!("the profiles have no {name} time; choose another --value")
+        } else {
+            let leave = format!("the profiles have {name} time, but {filters} leaves none of it");
+            table::printable(&format!("{leave}; choose another --value, or other filters"))
+        };
         return Err(Failure::new(FAILED, message));
     }
     let bytes = args.to.bytes(&loaded, args.value)?;

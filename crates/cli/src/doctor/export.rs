@@ -88,7 +88,7 @@ fn tiny() -> Profile {
     let mut profile = aggregate.take(period).profile;
     profile.report = Some(SelfReport {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        service: "corprof-doctor".to_owned(),
+        service: server::intake::PROBE.to_owned(),
         pid: u64::from(std::process::id()),
         ..SelfReport::default()
     });

@@ -1,9 +1,10 @@
 //! Folders that have to be written to.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use diagnostics::unwritable_part;
+use diagnostics::{unwritable_part, user_name};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use super::check::{Check, Level, Topic};
@@ -45,11 +46,8 @@ impl Folder<'_> {
         }
         let user = self.user.map(|(user, groups)| unwritable_part(there, user, groups));
         if let Some(Ok(Some(part))) = user {
-            let part = part.display();
-            return bad(
-                format!("{shown} can't be written to by the program's user: {part}"),
-                other,
-            );
+            let why = self.why_not(&part);
+            return bad(format!("{shown} can't be written to by the program's user{why}"), other);
         }
         let Ok(about) = statvfs(there) else {
             return Check::fine(self.topic, format!("{shown} can be written to"));
@@ -63,6 +61,25 @@ impl Folder<'_> {
             return bad(format!("{shown} has only {} of room left", memory(free)), other);
         }
         Check::fine(self.topic, format!("{shown} can be written to; {} are free", memory(free)))
+    }
+
+    /// How the sentence about a folder that the user can't write to goes on: which part of the path
+    /// refuses it, and whose that is.
+    fn why_not(&self, part: &Path) -> String {
+        let user = |number| match user_name(number) {
+            Some(name) => format!("{name} (number {number})"),
+            None => format!("number {number}"),
+        };
+        let whose = fs::metadata(part).map_or_else(
+            |error| format!("can't be looked at: {error}"),
+            |about| {
+                let mode = about.permissions().mode() & 0o7777;
+                format!("belongs to user {}, and its mode is {mode:o}", user(about.uid()))
+            },
+        );
+        let which = if part == self.place { "it".to_owned() } else { part.display().to_string() };
+        let of = self.user.map_or(String::new(), |(number, _)| format!(", {}", user(number)));
+        format!("{of}: {which} {whose}")
     }
 }
 
@@ -88,7 +105,9 @@ mod tests {
         assert_eq!(found.level, Level::Prevents, "{found:?}");
         // Nobody but its owner may write to it.
         let found = check(&own, Some((4_000_000, &[])));
-        assert!(found.found.contains("by the program's user"), "{found:?}");
+        let text = "by the program's user, number 4000000: it belongs to user ";
+        assert!(found.found.contains(text), "{found:?}");
+        assert_eq!(found.found.matches("doctor-").count(), 1, "{found:?}");
         fs::remove_dir_all(own).unwrap();
     }
 

@@ -25,6 +25,10 @@ const ANSWER: Duration = Duration::from_secs(3);
 pub fn checks(pid: u32, given: Option<&Path>) -> anyhow::Result<Vec<Check>> {
     let process = Process::new(pid);
     let why = || format!("process {pid}");
+    if let Some(of) = process.of_thread() {
+        let error = Unreachable::Thread { tid: pid, pid: of };
+        anyhow::bail!("{error}");
+    }
     let target = match Target::look(process.clone()) {
         Ok(Some(target)) => target,
         Ok(None) if process.started().is_err() => {

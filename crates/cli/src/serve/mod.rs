@@ -17,7 +17,7 @@ use serde_json::json;
 use server::door::Verdict;
 use server::gate::Gate;
 use server::http::{Handler, Limits, Method, Request, Response, Server};
-use server::intake::{self, BODY_BYTES_MAX};
+use server::intake::{self, BODY_BYTES_MAX, Upload};
 use server::rate::Rate;
 use server::store::{Retention, Store};
 use server::turns::Turns;
@@ -159,6 +159,9 @@ impl Service {
                 return Response::error(refusal.status, &refusal.text);
             }
         };
+        if uploads.iter().all(Upload::is_probe) {
+            return intake::taken(&request.path);
+        }
         let sender = uploads.first().map_or(String::new(), |upload| {
             format!("{}\n{}", upload.meta.service, upload.meta.instance)
         });

@@ -14,11 +14,12 @@ use serde_json::json;
 
 use super::control;
 use crate::args::{AttachArgs, RUN_PERIOD};
+use crate::coverage::{self, Until};
 use crate::failure::{FAILED, Failure};
 use crate::files::Before;
 use crate::outcome::{self, Outcome};
 use crate::units::time;
-use crate::{agent, folder, note, warn};
+use crate::{agent, agent_log, folder, note, warn};
 
 /// How much longer than we the agent waits to leave, should we be gone.
 const ORPHANED: Duration = Duration::from_secs(5);
@@ -92,22 +93,21 @@ fn attached(
     let started = Instant::now();
     watch(pid, &stopped, started, args.time_limit);
     let elapsed = started.elapsed();
+    let until = Until { pids: [u64::from(pid); 2], unix_ns: coverage::now_ns(), is_cut_off: true };
     if let Err(error) = leave(pid) {
         warn(format!("{error:#}"));
     }
-    for line in said().lines() {
-        warn(line.trim_start_matches("corprof: "));
-    }
+    agent_log::relay(&said());
     let _no_log = fs::remove_file(&log);
     let files = outcome::new_files(&before, folder)?;
-    let Some(loaded) = outcome::load(&files, folder) else {
+    let Some(mut loaded) = outcome::load(&files, folder) else {
         return Err(Failure::new(FAILED, "the agent wrote no profile; see its log above"));
     };
     let ran = time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     let how = format!("profiled process {pid} for {ran}");
     let more = vec![("pid", json!(pid))];
-    let outcome = Outcome { folder, how, is_cut_off: false, elapsed, more, hint: None };
-    outcome.show(&loaded, &args.report)?;
+    let outcome = Outcome { folder, how, is_cut_off: false, elapsed, until, more, hint: None };
+    outcome.show(&mut loaded, &args.report)?;
     Ok(0)
 }
 

@@ -24,6 +24,8 @@ const CRASHES_FROM: u32 = 0xc000_0000;
 /// How the program ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
+    /// Its process's number.
+    pub pid: u32,
     /// The low byte of its exit code; 1 if that would say success though it failed.
     pub code: u8,
     /// What would be a signal elsewhere: the whole exit code, if that is a crash's.
@@ -62,10 +64,12 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
     }
     let started = Instant::now();
     let child = command.spawn().map_err(|error| not_started(command.get_program(), &error))?;
+    let pid = child.id();
     let status = wait(child, started, limit)?;
     let whole = status.code().unwrap_or(1).cast_unsigned();
     let low = u8::try_from(whole & 0xff).unwrap_or(1);
     Ok(Ended {
+        pid,
         code: if low == 0 && whole != 0 { 1 } else { low },
         signal: (whole >= CRASHES_FROM).then_some(whole.cast_signed()),
         elapsed: started.elapsed(),

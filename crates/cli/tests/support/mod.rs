@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::{FrameKind, Loss, ThreadState};
 use profile::{
-    Added, Aggregate, Frame, ModuleInfo, Period, SampleKey, SelfReport, ThreadKey, Values,
+    Added, Aggregate, Frame, ModuleInfo, Period, Profile, SampleKey, SelfReport, ThreadKey, Values,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -130,6 +130,11 @@ pub fn elf(machine: u8, kind: u8) -> Vec<u8> {
 
 /// A profile of `pid`: 300 ms CPU in `Prices.Sum` under `Main`, 700 ms asleep, 100 ms in the GC.
 pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
+    profile::pprof::write(&profile_of(pid, seq), Vec::new()).unwrap()
+}
+
+/// The profile of which these are the bytes.
+pub fn profile_of(pid: u64, seq: u64) -> Profile {
     let mut aggregate = Aggregate::default();
     let shop =
         aggregate.module(&ModuleInfo { file: "/app/Shop.dll", build_id: "", start: 0, limit: 0 });
@@ -188,7 +193,7 @@ pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
     };
     report.losses.add(Loss::RingFull, 3);
     profile.report = Some(report);
-    profile::pprof::write(&profile, Vec::new()).unwrap()
+    profile
 }
 
 /// Whether a condition comes true within some seconds.
