@@ -17,7 +17,7 @@ use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::count;
-use crate::{note, table, warn};
+use crate::{note, table, unfinished, warn};
 
 /// Checks that a report can be written there, before a program runs for an hour.
 pub fn check_report(target: &Path) -> anyhow::Result<()> {
@@ -132,9 +132,15 @@ impl Outcome<'_> {
             return Ok(());
         }
         let beside = self.folder.join("report.json");
-        let target = if target.as_os_str().is_empty() { &beside } else { target };
-        fs::write(target, text)
-            .with_context(|| format!("can't write the report to {}", target.display()))?;
+        let is_beside = target.as_os_str().is_empty();
+        let target = if is_beside { &beside } else { target };
+        // Others may write to the folder; a file that was named may be a link or a pipe.
+        let written = if is_beside {
+            unfinished::write(target, text.as_bytes())
+        } else {
+            fs::write(target, text)
+        };
+        written.with_context(|| format!("can't write the report to {}", target.display()))?;
         note(format!("the report is in {}", shown(target)));
         Ok(())
     }
