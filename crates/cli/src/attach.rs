@@ -3,8 +3,7 @@
 
 use std::fs;
 use std::io::{IsTerminal as _, Read as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,9 +11,6 @@ use anyhow::{Context as _, bail};
 use config::PROFILER_GUID;
 use config::control::{Command, Request, Stay};
 use diagnostics::{AttachError, Guid, Hresult, Process, Socket, Unreachable};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Uid;
 use serde_json::json;
 
@@ -22,12 +18,13 @@ use crate::args::{AttachArgs, RUN_PERIOD};
 use crate::coverage::{self, Until};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
+use crate::interrupts::{self, Interrupts};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
-use crate::staging::Staging;
+use crate::staging::{Leftover, Staging};
 use crate::stops::{self, Stops};
-use crate::units::time;
-use crate::{agent, agent_log, control, folder, note, warn};
+use crate::units::{count, time};
+use crate::{agent, agent_log, control, fetching, folder, note, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
 const ORPHANED: Duration = Duration::from_secs(5);
@@ -50,7 +47,8 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
     let agent = agent::find(args.agent.as_deref())?;
     let process = Process::new(args.pid);
-    let socket = started(&process).map_err(|error| unreachable(args.pid, &error))?;
+    let interrupts = Interrupts::read(last_words(args.pid)).context("can't read signals")?;
+    let socket = started(&process, &interrupts).map_err(|error| unreachable(args.pid, &error))?;
     if let Some(user) = stranger(&process) {
         return Err(unreachable(args.pid, &Unreachable::OtherUser(user)));
     }
@@ -62,7 +60,7 @@ pub fn attach(args: &AttachArgs) -> Result<u8, Failure> {
         Some(path) => (folder::given(Path::new(path))?, false),
         None => (folder::fresh(&name, SystemTime::now())?, true),
     };
-    let result = attached(args, &socket, &agent, &folder, &name);
+    let result = attached(args, &socket, &agent, &folder, &name, &interrupts);
     if is_fresh {
         folder::remove_empty(&folder);
     }
@@ -75,6 +73,7 @@ fn attached(
     agent: &Path,
     folder: &Path,
     name: &str,
+    interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let process = socket.process();
     if agent_answers(process) {
@@ -82,8 +81,11 @@ fn attached(
     }
     let place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
-    let signals = StoppingSignals::block()?;
     let request = request(args, &place, process);
+    if interrupts.came() {
+        place.clear();
+        return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
+    }
     note(format!("attaching to process {} ({name})", args.pid));
     if let Err(error) = load(socket, &place, &request) {
         let said = place.log();
@@ -100,11 +102,11 @@ fn attached(
     let started = Instant::now();
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(args.pid);
     let pids = [args.pid, own_pid].map(u64::from);
-    let (ended, stopped) = watch(process, &signals.pending, started, args.time_limit, name);
+    let (ended, stopped) = watch(process, interrupts, started, args.time_limit, name);
     let (elapsed, unix_ns) = (started.elapsed(), coverage::now_ns());
     let left = leave(process, ended);
-    place.fetch(folder)?;
     agent_log::relay(&place.log());
+    place.fetch(folder);
     let left = left.unwrap_or_else(|error| {
         warn(format!("{error:#}"));
         Left::NotYet
@@ -139,7 +141,7 @@ fn attached(
     };
     outcome.show(&mut loaded, &args.report)?;
     // What stops the profiling ends the page, too.
-    signals.unblock()?;
+    interrupts::unblock();
     outcome::view(&files, &args.report)?;
     Ok(0)
 }
@@ -185,12 +187,20 @@ fn when_it_goes_on(pid: u32, place: &Place) -> String {
     )
 }
 
+/// What is said when a second signal ends us at once.
+fn last_words(pid: u32) -> String {
+    format!(
+        "ended at once; an agent may still be in process {pid}: `corprof ctl {pid} detach` has it \
+         leave"
+    )
+}
+
 /// The process's runtime, which may be starting just now.
-fn started(process: &Process) -> Result<Socket, Unreachable> {
+fn started(process: &Process, interrupts: &Interrupts) -> Result<Socket, Unreachable> {
     let deadline = Instant::now() + START_PATIENCE;
     loop {
         match Socket::of_process(process) {
-            Err(Unreachable::Starting) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            Err(Unreachable::Starting) if Instant::now() < deadline && !interrupts.wait(LOOK) => {}
             other => return other,
         }
     }
@@ -267,7 +277,8 @@ fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachE
 /// Where the agent writes, as the process sees it and as we do.
 struct Place {
     theirs: PathBuf,
-    ours: PathBuf,
+    /// Where profiles are wanted.
+    folder: PathBuf,
     /// The agent, as the process sees it.
     agent: PathBuf,
     /// A folder made for this alone, from which files are fetched.
@@ -285,76 +296,80 @@ impl Place {
         let user = user_of(process);
         let is_ours = user.is_none() || user == user_of(&own);
         if sees_ours && is_ours {
-            let (theirs, ours) = (folder.to_owned(), folder.to_owned());
-            return Ok(Self { theirs, ours, agent: agent.to_owned(), staging: None });
+            let (theirs, folder) = (folder.to_owned(), folder.to_owned());
+            return Ok(Self { theirs, folder, agent: agent.to_owned(), staging: None });
         }
-        let name = format!("corprof-attach-{}", std::process::id());
+        let name = Staging::name_for(process);
         let environment = process.environment().unwrap_or_default();
         let temporary = process.temporary_folder(&environment);
         let theirs = temporary.join(&name);
         let shown = theirs.display();
         let why = || format!("can't make a folder for the process at {shown}; run corprof as root");
         let staging = Staging::make(process, &temporary, name).with_context(why)?;
-        let copied = stage(&staging, (!sees_ours).then_some(agent), user);
-        copied.inspect_err(|_| staging.clear()).with_context(why)?;
-        let agent = if sees_ours { agent.to_owned() } else { theirs.join(agent::LIBRARY) };
-        Ok(Self { theirs, ours: staging.path(), agent, staging: Some(staging) })
+        tell_of(staging.clear_leftovers(process), &temporary);
+        let mut seen = agent.to_owned();
+        if !sees_ours {
+            if let Err(error) = staging.put(agent, agent::LIBRARY) {
+                staging.clear();
+                return Err(error).with_context(why);
+            }
+            seen = theirs.join(agent::LIBRARY);
+        }
+        Ok(Self { theirs, folder: folder.to_owned(), agent: seen, staging: Some(staging) })
     }
 
     /// What the agent had to say.
     fn log(&self) -> String {
         let mut text = Vec::new();
-        if let Ok(file) = files::open_plain(&self.ours.join(LOG)) {
+        let opened = match &self.staging {
+            Some(staging) => staging.open(LOG),
+            None => files::open_plain(&self.folder.join(LOG)),
+        };
+        if let Ok(file) = opened {
             // What was read before an error is said all the same.
             let _read = file.take(LOG_BYTES_MAX).read_to_end(&mut text);
         }
-        String::from_utf8_lossy(&text).into_owned()
+        // Another user may have written it, and our terminal is none of his.
+        let harmless = |letter: char| letter == '\n' || !letter.is_control();
+        String::from_utf8_lossy(&text).chars().filter(|letter| harmless(*letter)).collect()
     }
 
-    /// Brings the profiles to the output folder.
-    fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
-        if self.staging.is_none() {
-            return Ok(());
-        }
-        // The process's user may write there what he likes, also without an end.
-        let mut room = files::FILE_BYTES;
-        let list =
-            || format!("can't read {}; is the process's container gone?", self.theirs.display());
-        for file in files::profiles_in(&self.ours).with_context(list)? {
-            let Some(name) = file.file_name() else { continue };
-            let there = folder.join(name);
-            let named = self.theirs.join(name);
-            let why = || format!("can't copy {} to {}", named.display(), there.display());
-            let from = files::open_plain(&file).with_context(why)?;
-            let mut to = fs::File::options();
-            let to = to.write(true).create(true).truncate(true).mode(0o600).open(&there);
-            let copied = std::io::copy(&mut from.take(room), &mut to.with_context(why)?);
-            room = room.saturating_sub(copied.with_context(why)?);
-            if room == 0 {
-                bail!("the process has more than a GiB of profiles; the rest of them is not taken");
+    /// Brings the profiles to the output folder, and takes away what nobody needs any more.
+    fn fetch(&self, folder: &Path) {
+        let Some(staging) = &self.staging else { return self.clear() };
+        let shown = self.theirs.display();
+        match fetching::fetch(staging, &self.theirs, folder) {
+            Ok(false) => self.clear(),
+            Ok(true) => warn(format!("the rest stays in {shown}; copy it and delete the folder")),
+            Err(error) => {
+                warn(format!("can't read {shown}: {error}; is the process's container gone?"));
+                self.clear();
             }
         }
-        Ok(())
     }
 
     /// Takes away what nobody needs any more.
     fn clear(&self) {
-        if let Some(staging) = &self.staging {
-            return staging.clear();
+        let Some(staging) = &self.staging else {
+            // It is there only if something was said.
+            let _nothing_left = fs::remove_file(self.folder.join(LOG));
+            return;
+        };
+        if !staging.clear() {
+            let shown = self.theirs.display();
+            warn(format!("the folder {shown} can't be removed, as the process sees it; delete it"));
         }
-        // It is there only if something was said.
-        let _nothing_left = fs::remove_file(self.ours.join(LOG));
     }
 }
 
-/// Puts the agent, if the process needs it, into a folder that is then the user's.
-fn stage(staging: &Staging, agent: Option<&Path>, user: Option<u32>) -> std::io::Result<()> {
-    if let Some(agent) = agent {
-        let there = staging.path().join(agent::LIBRARY);
-        fs::copy(agent, &there)?;
-        fs::set_permissions(&there, fs::Permissions::from_mode(0o644))?;
+/// Says what an earlier attach left in the process's temporary folder.
+fn tell_of(leftovers: Vec<Leftover>, temporary: &Path) {
+    for Leftover { name, profiles, is_gone } in leftovers {
+        let shown = temporary.join(name);
+        let (shown, profiles) = (shown.display(), count(profiles, "profile"));
+        let end = if is_gone { "it is removed" } else { "it can't be removed; delete it" };
+        warn(format!("an attach that was killed left {shown} with {profiles}; {end}"));
     }
-    staging.give(user)
 }
 
 /// Whether a process's root folder is ours: a chroot has no namespace of its own.
@@ -379,34 +394,11 @@ enum End {
     Gone,
 }
 
-/// The signals that end it in good order, to be read and not to end us.
-struct StoppingSignals {
-    mask: SigSet,
-    pending: SignalFd,
-}
-
-impl StoppingSignals {
-    fn block() -> anyhow::Result<Self> {
-        let mut mask = SigSet::empty();
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|s| mask.add(s));
-        mask.thread_block().context("can't block signals")?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let pending = SignalFd::with_flags(&mask, flags).context("can't read signals")?;
-        Ok(Self { mask, pending })
-    }
-
-    /// From now on they end us, but for those that have come: they were for the profiling.
-    fn unblock(self) -> anyhow::Result<()> {
-        while self.pending.read_signal().is_ok_and(|signal| signal.is_some()) {}
-        self.mask.thread_unblock().context("can't unblock signals")
-    }
-}
-
 /// Waits for the end, and shows on a terminal how far it is; also says for how long the process was
 /// stopped meanwhile.
 fn watch(
     process: &Process,
-    signals: &SignalFd,
+    interrupts: &Interrupts,
     started: Instant,
     limit: Option<Duration>,
     name: &str,
@@ -438,10 +430,7 @@ fn watch(
             let _shown = write!(std::io::stderr(), "\r  {seconds} s{of} ");
         }
         let left = limit.map_or(LOOK, |limit| limit.saturating_sub(elapsed).min(LOOK));
-        let wait = PollTimeout::try_from(left + Duration::from_millis(1));
-        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        let _later = poll(&mut fds, wait.unwrap_or(PollTimeout::MAX));
-        if matches!(signals.read_signal(), Ok(Some(_))) {
+        if interrupts.wait(left) {
             break End::Stopped;
         }
     };

@@ -12,13 +12,16 @@ use anyhow::{Context as _, bail};
 use config::control::{Command, Request, answer_from_text, socket_name};
 use diagnostics::{Process, Unreachable};
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt};
+use nix::sys::stat::Mode;
 use nix::unistd::Uid;
 use serde_json::{Map, Value};
 
 use crate::args::{CtlAction, CtlArgs};
 use crate::failure::{Failure, USAGE};
+use crate::file_user::FileUser;
 
 /// Longer than an agent needs to write its last profile and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -128,7 +131,7 @@ pub fn leave_word(process: &Process, socket: &Path, request: &Request) -> anyhow
 /// A connection to the agent of a process, which is who listens there.
 fn believed(process: &Process, socket: &Path) -> anyhow::Result<UnixStream> {
     let shown = socket.display();
-    let stream = connected(socket, Instant::now() + PATIENCE)?;
+    let stream = connected_to(process, socket)?;
     let user = process.status().ok().and_then(|status| status.user());
     let heard = getsockopt(&stream, PeerCredentials).context("can't see who listens")?;
     if !is_believed((heard.pid(), heard.uid()), (process.pid(), user)) {
@@ -170,6 +173,26 @@ fn is_believed(heard: (i32, u32), asked: (u32, Option<u32>)) -> bool {
     let ((pid, user), (process, owner)) = (heard, asked);
     let is_user = user == 0 || user == Uid::effective().as_raw() || Some(user) == owner;
     is_user && u32::try_from(pid) == Ok(process)
+}
+
+/// A connection to the agent of a process. One in another user namespace (a container without
+/// root's rights) does not see that we are root, but that we are nobody: there we are its own user.
+fn connected_to(process: &Process, socket: &Path) -> anyhow::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    let own = Process::new(std::process::id());
+    let is_apart = process.shares_namespace(&own, "user") == Some(false);
+    let user = FileUser::of(process).filter(|_| is_apart);
+    let Some((user, folder)) = user.zip(socket.parent()) else {
+        return connected(socket, deadline);
+    };
+    // That user may not go by way of the process's root.
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder = open(folder, flags, Mode::empty())
+        .with_context(|| format!("can't open the folder of {}", socket.display()))?;
+    let near = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+    let near = near.join(socket.file_name().unwrap_or_default());
+    let connect = || connected(&near, deadline).map_err(io::Error::other);
+    user.call(connect).with_context(|| format!("can't reach the agent at {}", socket.display()))
 }
 
 /// A connection to who listens there, made by that time: where many wait, others wait for ever.

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
+
+use crate::unfinished;
 
 /// The name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -29,16 +31,5 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return fs::write(path, bytes).with_context(|| format!("{shown}: can't be written"));
     }
-    let unfinished = unfinished(path);
-    let result = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
-    if result.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    result.with_context(|| format!("{shown}: can't be written"))
-}
-
-/// A name beside it, with a leading dot, which no reader of folders takes for a result.
-fn unfinished(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}", std::process::id()))
+    unfinished::write(path, bytes).with_context(|| format!("{shown}: can't be written"))
 }

@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use profile::service_part;
 
+use crate::unfinished::Unfinished;
+
 /// Where fresh folders are made, in the current one.
 const PARENT: &str = "corprof-out";
 /// Bytes that a profile of a program may have.
@@ -19,9 +21,9 @@ pub fn given(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
     fs::create_dir_all(path)
         .with_context(|| format!("can't make the output folder {shown}; {NEXT}"))?;
-    let probe = path.join(format!(".corprof-{}", std::process::id()));
-    fs::write(&probe, b"")
-        .and_then(|()| fs::remove_file(&probe))
+    // Gone again at once.
+    Unfinished::create(&path.join("corprof"))
+        .map(drop)
         .with_context(|| format!("can't write to the output folder {shown}; {NEXT}"))?;
     Ok(plain(fs::canonicalize(path).with_context(|| format!("{shown}"))?))
 }
@@ -103,6 +105,20 @@ pub fn check(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_probe_of_a_folder_follows_no_link() {
+        let top = std::env::temp_dir().join(format!("corprof-given-{}", std::process::id()));
+        fs::create_dir_all(top.join("out")).unwrap();
+        let victim = top.join("victim");
+        fs::write(&victim, "secret").unwrap();
+        let link = top.join("out").join(format!(".corprof.{}", std::process::id()));
+        std::os::unix::fs::symlink(&victim, link).unwrap();
+        given(&top.join("out")).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"secret");
+        fs::remove_dir_all(&top).unwrap();
+    }
 
     #[test]
     fn stamps_are_dates() {

@@ -20,12 +20,18 @@ mod doctor;
 mod endpoints;
 mod env;
 mod failure;
+#[cfg(unix)]
+mod fetching;
+#[cfg(unix)]
+mod file_user;
 mod files;
 mod filters;
 mod flamegraph;
 mod focus;
 mod folder;
 mod functions;
+#[cfg(unix)]
+mod interrupts;
 mod lines;
 mod loaded;
 mod loading;
@@ -56,6 +62,7 @@ mod table;
 #[cfg(unix)]
 mod target;
 mod top;
+mod unfinished;
 mod units;
 mod value;
 mod varint;
@@ -72,7 +79,14 @@ use failure::Failure;
 use windows::{attach, child, control, doctor, ps};
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    interrupts::block();
     let command = args::parse().command;
+    // `corprof attach` reads them: it has an agent leave before it ends.
+    #[cfg(unix)]
+    if !matches!(command, Command::Attach(_)) {
+        interrupts::unblock();
+    }
     // A program that is run would inherit it, and has to be started first.
     #[cfg(unix)]
     if !matches!(command, Command::Run(_)) {

@@ -18,7 +18,7 @@ use crate::lines::Lines;
 use crate::loaded::{Loaded, Loader};
 use crate::report::{self, View};
 use crate::units::{count, time};
-use crate::{note, table, warn};
+use crate::{note, table, unfinished, warn};
 
 /// Shorter stops say nothing about a profile.
 const STOP_MIN: Duration = Duration::from_millis(100);
@@ -159,9 +159,15 @@ impl Outcome<'_> {
             return Ok(());
         }
         let beside = self.folder.join("report.json");
-        let target = if target.as_os_str().is_empty() { &beside } else { target };
-        fs::write(target, text)
-            .with_context(|| format!("can't write the report to {}", target.display()))?;
+        let is_beside = target.as_os_str().is_empty();
+        let target = if is_beside { &beside } else { target };
+        // Others may write to the folder; a file that was named may be a link or a pipe.
+        let written = if is_beside {
+            unfinished::write(target, text.as_bytes())
+        } else {
+            fs::write(target, text)
+        };
+        written.with_context(|| format!("can't write the report to {}", target.display()))?;
         note(format!("the report is in {}", shown(target)));
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! is `ok` and lines of the same kind, or `error: ` and why.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::duration::{duration_from_text, duration_to_text};
@@ -32,6 +32,17 @@ pub fn socket_name_parts(name: &str) -> Option<(u32, u64)> {
     let (pid, start) = name.strip_prefix("corprof-")?.strip_suffix(".sock")?.split_once('-')?;
     let (pid, start_ticks) = (pid.parse().ok()?, start.parse().ok()?);
     (socket_name(pid, start_ticks) == name).then_some((pid, start_ticks))
+}
+
+/// How the name of a folder begins that an attach makes in a process's temporary folder, for the
+/// agent to write to.
+pub const LENT_FOLDER: &str = "corprof-attach-";
+
+/// Whether a folder is such a one. If it is gone, nobody will look for anything there.
+#[must_use]
+pub fn is_lent(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(LENT_FOLDER.as_bytes())
 }
 
 /// What is asked for.

@@ -53,7 +53,17 @@ impl Status {
     /// Whether a signal has a handler.
     #[must_use]
     pub fn catches(&self, signal: u32) -> bool {
-        let mask = self.field("SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        self.has_signal("SigCgt", signal)
+    }
+
+    /// Whether a signal is ignored.
+    #[must_use]
+    pub fn ignores(&self, signal: u32) -> bool {
+        self.has_signal("SigIgn", signal)
+    }
+
+    fn has_signal(&self, name: &str, signal: u32) -> bool {
+        let mask = self.field(name).and_then(|mask| u64::from_str_radix(mask, 16).ok());
         let bit = signal.checked_sub(1).and_then(|bit| 1_u64.checked_shl(bit));
         mask.zip(bit).is_some_and(|(mask, bit)| mask & bit != 0)
     }

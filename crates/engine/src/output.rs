@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use config::control::is_lent;
 use model::limits::UNWRITTEN_PROFILES_MAX;
 use profile::FileName;
 
@@ -95,7 +96,9 @@ impl Output {
 
 /// Writes a file under another name and renames it, so that no reader sees half of one.
 fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    if !is_lent(folder) {
+        fs::create_dir_all(folder)?;
+    }
     let hidden = folder.join(format!(".{name}.tmp"));
     // What an earlier process of that number left; or a link that somebody else laid there, in a
     // folder that all may write to, to have us write elsewhere: hence a new file or none.
@@ -151,6 +154,23 @@ mod tests {
         fs::write(base.join(".a-b_1_0099.pb.gz.tmp"), []).expect("half a file");
         assert_eq!(output.next_number("a b", 1), 11);
         assert_eq!(output.next_number("a b", 3), 0);
+        fs::remove_dir_all(&base).expect("cleaned up");
+    }
+
+    #[test]
+    fn a_lent_folder_that_was_taken_away_is_not_made_anew() {
+        let base = std::env::temp_dir().join(format!("corprof-lent-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("temporary folder");
+        let folder = base.join("corprof-attach-1-2");
+        let mut output = Output::new(folder.clone());
+        assert!(check_folder(&folder).is_err());
+        fs::create_dir(&folder).expect("a folder");
+        check_folder(&folder).expect("it is there");
+        assert!(matches!(output.write("a.pb.gz".to_owned(), vec![1]), Written::All));
+        fs::remove_dir_all(&folder).expect("taken away");
+        let written = output.write("b.pb.gz".to_owned(), vec![1]);
+        assert!(matches!(written, Written::Later { dropped: 0, .. }), "{written:?}");
+        assert!(!folder.exists());
         fs::remove_dir_all(&base).expect("cleaned up");
     }
 

@@ -88,7 +88,9 @@ impl Store {
     /// ([`io::ErrorKind::WouldBlock`]).
     pub fn open(folder: &Path, retention: Retention) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let lock = File::create(folder.join("lock"))?;
+        // What a link there leads to is not emptied.
+        let mut options = File::options();
+        let lock = options.write(true).create(true).truncate(false).open(folder.join("lock"))?;
         lock.try_lock().map_err(|_| {
             io::Error::new(io::ErrorKind::WouldBlock, "another corprof serve has the folder")
         })?;
