@@ -105,8 +105,8 @@ fn attached(
     for line in place.log().lines() {
         warn(line.trim_start_matches("corprof: "));
     }
-    place.fetch(folder);
     let has_left = left.is_ok();
+    place.fetch(folder, has_left);
     if let Err(error) = left {
         warn(format!("{error:#}"));
     }
@@ -286,12 +286,14 @@ impl Place {
         String::from_utf8_lossy(&text).chars().filter(|letter| harmless(*letter)).collect()
     }
 
-    /// Brings the profiles to the output folder, and takes away what nobody needs any more.
-    fn fetch(&self, folder: &Path) {
+    /// Brings the profiles to the output folder, and takes away what nobody needs any more: an
+    /// agent that has not left yet has a last profile to write.
+    fn fetch(&self, folder: &Path, has_left: bool) {
         let Some(staging) = &self.staging else { return self.clear() };
         let shown = self.theirs.display();
         match fetching::fetch(staging, &self.theirs, folder) {
-            Ok(false) => self.clear(),
+            Ok(false) if has_left => self.clear(),
+            Ok(false) => warn(format!("what the agent writes yet stays in {shown}")),
             Ok(true) => warn(format!("the rest stays in {shown}; copy it and delete the folder")),
             Err(error) => {
                 warn(format!("can't read {shown}: {error}; is the process's container gone?"));
