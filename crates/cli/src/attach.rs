@@ -106,7 +106,7 @@ fn attached(
     let (elapsed, unix_ns) = (started.elapsed(), coverage::now_ns());
     let left = leave(process, ended);
     agent_log::relay(&place.log());
-    place.fetch(folder);
+    place.fetch(folder, left.as_ref().is_ok_and(|left| *left != Left::Later));
     let left = left.unwrap_or_else(|error| {
         warn(format!("{error:#}"));
         Left::NotYet
@@ -334,12 +334,14 @@ impl Place {
         String::from_utf8_lossy(&text).chars().filter(|letter| harmless(*letter)).collect()
     }
 
-    /// Brings the profiles to the output folder, and takes away what nobody needs any more.
-    fn fetch(&self, folder: &Path) {
+    /// Brings the profiles to the output folder, and takes away what nobody needs any more: an
+    /// agent that has not left yet has a last profile to write.
+    fn fetch(&self, folder: &Path, has_left: bool) {
         let Some(staging) = &self.staging else { return self.clear() };
         let shown = self.theirs.display();
         match fetching::fetch(staging, &self.theirs, folder) {
-            Ok(false) => self.clear(),
+            Ok(false) if has_left => self.clear(),
+            Ok(false) => warn(format!("what the agent writes yet stays in {shown}")),
             Ok(true) => warn(format!("the rest stays in {shown}; copy it and delete the folder")),
             Err(error) => {
                 warn(format!("can't read {shown}: {error}; is the process's container gone?"));

@@ -75,6 +75,25 @@ fn without_a_profiler_it_does_nothing() -> Result<()> {
     Ok(())
 }
 
+/// A log that is a pipe holds up no program: what nobody reads there is said where it is read.
+#[test]
+fn a_log_that_nobody_reads_is_not_waited_for() -> Result<()> {
+    let pipe = std::env::temp_dir().join(format!("corprof-spans-log-{}", std::process::id()));
+    ensure!(Command::new("mkfifo").arg(&pipe).status()?.success(), "no pipe {}", pipe.display());
+    for version in [Net31, Net10] {
+        let outcome = run("unread-log", "plain", version, |command| {
+            add_hook(command)?;
+            command.args(["--seconds", "0", "--exit-code", "7"]);
+            command.env("CORPROF_LOG", "info").env("CORPROF_LOG_FILE", &pipe);
+            Ok(())
+        })?;
+        let Some(outcome) = outcome else { break };
+        is_as_ever(&outcome, version)?;
+        ensure!(outcome.stderr.contains("spans: off: there is no agent"), "{}", outcome.stderr);
+    }
+    Ok(std::fs::remove_file(&pipe)?)
+}
+
 /// An agent that is switched off is in the process, and answers nothing.
 #[test]
 fn with_an_agent_that_is_switched_off_it_does_nothing() -> Result<()> {

@@ -1,0 +1,84 @@
+//! `corprof attach` of a process whose runtime never answers: signals end it whenever they come.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod support;
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{Dir, elf, machine};
+
+/// Longer than signals take for one wish.
+const APART: Duration = Duration::from_millis(400);
+/// Far less than a runtime is waited for.
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// A process that looks like one of .NET, and is deaf.
+struct Deaf {
+    child: Child,
+    _listener: UnixListener,
+}
+
+impl Deaf {
+    fn new(dir: &Dir) -> Self {
+        let mut command = Command::new("sleep");
+        let child = command.arg("600").env("TMPDIR", &dir.0).spawn().unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
+        let socket = dir.path(&format!("dotnet-diagnostic-{}-{start}-socket", child.id()));
+        Self { child, _listener: UnixListener::bind(socket).unwrap() }
+    }
+}
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// An attach as a shell has it that ignores SIGINT for what runs beside it.
+fn attach(dir: &Dir, pid: u32) -> Child {
+    let agent = dir.write("libcorprof.so", &elf(machine(), 3));
+    let script = "trap '' INT; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_corprof"), "attach", "--agent"]);
+    command.arg(agent).arg("--out").arg(dir.path("out")).arg(pid.to_string());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn no_signal_is_lost_whenever_it_comes() {
+    for (signal, first) in [
+        (Signal::SIGTERM, 0),
+        (Signal::SIGTERM, 3),
+        (Signal::SIGHUP, 5),
+        (Signal::SIGINT, 5),
+        (Signal::SIGINT, 20),
+        (Signal::SIGINT, 100),
+        (Signal::SIGTERM, 700),
+    ] {
+        let dir = Dir::new();
+        let deaf = Deaf::new(&dir);
+        let mut attach = attach(&dir, deaf.child.id());
+        let begun = Instant::now();
+        std::thread::sleep(Duration::from_millis(first));
+        assert!(attach.try_wait().unwrap().is_none(), "it ends without a signal");
+        let mut sent = 0;
+        while attach.try_wait().unwrap().is_none() {
+            if begun.elapsed() > LIMIT {
+                attach.kill().unwrap();
+                panic!("{signal} from {first} ms on, {sent} times, did not end it");
+            }
+            kill(Pid::from_raw(attach.id().cast_signed()), signal).unwrap();
+            sent += 1;
+            std::thread::sleep(APART);
+        }
+        // One may come while it is still the shell that ignores it.
+        assert!(sent <= 3, "{signal} from {first} ms on was sent {sent} times");
+    }
+}
