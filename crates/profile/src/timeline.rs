@@ -89,6 +89,8 @@ impl Moments {
     }
 
     fn keep(&mut self, new: Told) -> bool {
+        // Where all have their places, another's may lie in a gap.
+        let gap_us = if self.is_told { GAP_US } else { 0 };
         let sample = new.sample as usize;
         if self.last.len() <= sample {
             self.last.resize(sample.saturating_add(1), 0);
@@ -96,14 +98,12 @@ impl Moments {
         let Some(last) = self.last.get_mut(sample) else { return false };
         let before = last.checked_sub(1).and_then(|at| self.list.get_mut(at as usize));
         if let Some(before) = before
-            && before.until_us.abs_diff(new.begin_us()) <= GAP_US
+            && before.until_us.abs_diff(new.begin_us()) <= gap_us
         {
             let length_us = before.length_us.saturating_add(new.length_us);
-            let since_us = before.since_us.min(new.since_us);
-            // What lies where it says stays there, even if it says so twice of one time.
-            let end_us = if self.is_told { 0 } else { since_us.saturating_add(length_us) };
-            let until_us = before.until_us.max(new.until_us).max(end_us);
-            *before = Told::new((since_us, until_us), length_us, before.sample);
+            let until_us = before.until_us.max(new.until_us);
+            let within = (before.since_us.min(new.since_us), until_us);
+            *before = Told::new(within, length_us, before.sample);
             return true;
         }
         if self.list.len() >= self.len_max {
@@ -131,7 +131,7 @@ impl Moments {
         list
     }
 
-    /// Each from where it began; gaps between those that became one are at its end.
+    /// Each from where it began.
     fn as_noted(&self) -> Vec<Moment> {
         let moment = |told: &Told| Moment {
             begin_us: told.since_us,
@@ -181,15 +181,23 @@ mod tests {
     fn what_follows_is_one_moment_and_the_bound_holds() {
         let mut moments = Moments::new(3);
         let at = |begin_us, duration_us, sample| Moment { begin_us, duration_us, sample };
-        assert!(moments.note(at(5_000, 1_000, 1)));
-        assert!(moments.note(at(7_000, 500, 1)));
-        assert!(moments.note(at(6_000, 500, 0)));
-        assert!(moments.note(at(50_000, 500, 1)));
-        assert!(!moments.note(at(90_000, 500, 1)));
-        assert!(moments.note(at(50_400, 100, 1)));
+        let told = |begin, length, sample| Told::new((begin, begin + length), length, sample);
+        assert!(moments.tell(told(5_000, 1_000, 1)));
+        assert!(moments.tell(told(7_000, 500, 1)));
+        assert!(moments.tell(told(6_000, 500, 0)));
+        assert!(moments.tell(told(50_000, 500, 1)));
+        assert!(!moments.tell(told(90_000, 500, 1)));
+        assert!(moments.tell(told(50_400, 100, 1)));
         // Positions swapped, as by a profile that has them in another order.
         let sorted = moments.sorted(&[1, 0], |_| ThreadKey::NONE);
-        assert_eq!(sorted, [at(5_000, 1_500, 0), at(6_000, 500, 1), at(50_000, 600, 0)]);
+        assert_eq!(sorted, [at(6_000, 500, 1), at(6_000, 1_500, 0), at(49_900, 600, 0)]);
+        // With a thread's own, no two overlap; a file that is read has them as they were.
+        let thread = ThreadKey { tid: 7, generation: 0 };
+        let sorted = moments.sorted(&[1, 0], |_| thread);
+        let mut read = Moments::new(9);
+        assert!(sorted.iter().all(|moment| read.note(*moment)));
+        assert_eq!(read.sorted(&[0, 1], |_| thread), sorted);
+        assert!(sorted.windows(2).all(|pair| pair[0].end_us() <= pair[1].begin_us), "{sorted:?}");
         moments.clear();
         assert!(moments.sorted(&[1, 0], |_| ThreadKey::NONE).is_empty());
     }
