@@ -28,6 +28,16 @@ async function drive(page, seen) {
   seen.files = await page.$$eval('#source option', (all) => all.map((o) => o.textContent));
   await choose(page, '#service', service);
   seen.service = await wholeOf(page);
+  seen.files = (await options(page, '#source')).length - 1;
+  seen.threads = (await options(page, '#thread')).slice(1).map(Number);
+  seen.threadsOfService = await page.evaluate((service) => {
+    const of = window.corprof.header.sources.filter((source) => source.service === service);
+    return [...new Set(of.flatMap((source) => source.threads))].sort((a, b) => a - b);
+  }, service);
+  await page.waitForFunction((service) => {
+    const of = window.corprof.header.sources.filter((source) => source.service === service);
+    return window.corprof.timeline.lanes.from === Math.min(...of.map((source) => source.from));
+  }, service);
   await picture(page, 'service');
   await versions(page, seen);
   await push(page, seen);
@@ -69,6 +79,10 @@ async function times(page, seen) {
     return new Date(ms - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
   }, Number(ms));
   const typed = [await local(from), await local(to)];
+  await page.fill('#store-from', typed[1]);
+  await page.fill('#store-to', typed[0]);
+  await page.click('#store-open');
+  seen.backwards = await page.locator('#store-problem').innerText();
   await page.fill('#store-from', typed[0]);
   await page.fill('#store-to', typed[1]);
   await open(page, '#store-open');
@@ -80,6 +94,20 @@ async function times(page, seen) {
   await picture(page, 'time');
   await open(page, '#store-latest');
   seen.latest = await wholeOf(page);
+  await nothing(page.context(), seen);
+}
+
+/** A time without profiles says so, and another can be chosen. */
+async function nothing(context, seen) {
+  const page = await context.newPage();
+  await page.goto(`${origin}/?span=60000000-120000000`);
+  await page.waitForSelector('#problem:not([hidden])');
+  seen.nothing = await page.locator('#problem').innerText();
+  await page.fill('#store-from', '1970-01-02T00:00');
+  seen.fieldsOfNothing = await page.locator('#store-open').isVisible();
+  await open(page, '#store-latest');
+  seen.fromNothing = await wholeOf(page);
+  await page.close();
 }
 
 /** Clicks what loads the page anew. */

@@ -30,6 +30,7 @@ async function drive(page, seen) {
   await answered(page, () => page.selectOption('#value', 'wall'));
   seen.wall = await shown(page);
   await answered(page, () => page.selectOption('#value', 'cpu'));
+  await empty(page, seen);
   await answered(page, () => page.click('#tab-requests'));
   seen.endpoints = await page.$$eval('#endpoints tr', (rows) => rows.map((row) => ({
     name: row.querySelector('button').textContent,
@@ -48,7 +49,18 @@ async function drive(page, seen) {
   await sandwich(page, seen);
   await zoom(page, seen);
   await range(page, seen);
+  await late(page, seen);
   await diff(page, seen);
+}
+
+/** A state of which there is only wall time. */
+async function empty(page, seen) {
+  const states = await page.$$eval('#state option', (all) => all.map((one) => one.textContent));
+  const [state] = states.filter((name) => ['sleeping', 'waiting', 'lock', 'io'].includes(name));
+  await answered(page, () => page.selectOption('#state', { label: state }));
+  seen.empty = await page.locator('#empty').innerText();
+  await answered(page, () => page.selectOption('#state', '-1'));
+  seen.emptyAgain = await page.locator('#empty').isVisible();
 }
 
 async function searched(page, seen) {
@@ -105,6 +117,7 @@ async function range(page, seen) {
   await picture(page, 'range');
   const to = await page.inputValue('#to');
   const from = await page.inputValue('#from');
+  await wrong(page, seen, to);
   await answered(page, async () => {
     await page.evaluate((to) => {
       document.getElementById('to').value = '';
@@ -131,6 +144,62 @@ async function range(page, seen) {
   await other.waitForSelector('html[data-answered]');
   seen.restored = await wholeOf(other);
   await other.close();
+}
+
+/** A time that ends before it begins is told of, and changes nothing. */
+async function wrong(page, seen, to) {
+  const typed = (Number(to) + 0.5).toFixed(3);
+  await page.evaluate((typed) => {
+    const field = document.getElementById('from');
+    field.value = typed;
+    field.dispatchEvent(new Event('change'));
+  }, typed);
+  seen.wrong = await page.locator('#time-problem').innerText();
+  const kept = [await page.inputValue('#from'), await page.inputValue('#to')];
+  seen.keepsTyped = kept[0] === typed && kept[1] === to && (await wholeOf(page)) === seen.range;
+}
+
+/** A drag that the system ends chooses nothing; an answer that comes too late is not drawn. */
+async function late(page, seen) {
+  const box = await page.locator('#lanes canvas').boundingBox();
+  await page.mouse.move(box.x + 300, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 400, box.y + 30);
+  seen.cancelled = await page.evaluate(() => {
+    const canvas = document.querySelector('#lanes canvas');
+    const { timeline } = window.corprof;
+    const before = timeline.dragged !== null;
+    canvas.dispatchEvent(new PointerEvent('pointercancel'));
+    return before && timeline.dragged === null;
+  });
+  await page.mouse.up();
+  const lanes = '**/api/timeline**';
+  const answer = () => page.waitForResponse((response) => response.url().includes('api/timeline'));
+  let held = null;
+  const isHeld = new Promise((told) => {
+    page.route(lanes, async (route) => {
+      if (held) return route.continue();
+      held = route;
+      return told();
+    });
+  });
+  let next = answer();
+  await page.evaluate(() => {
+    const { from, to } = window.corprof.header;
+    window.corprof.look([from, from + Math.round((to - from) / 4)]);
+    window.corprof.look(null);
+  });
+  await isHeld;
+  await (await next).finished();
+  next = answer();
+  await held.continue();
+  await (await next).finished();
+  await page.unroute(lanes);
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => {
+    requestAnimationFrame(drawn);
+  })));
+  seen.lanesOfAll = await page.evaluate(
+    () => window.corprof.timeline.lanes.to === window.corprof.header.to);
 }
 
 /** The first half of the time against the second. */

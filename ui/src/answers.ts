@@ -18,6 +18,8 @@ export interface Source {
   from: number;
   to: number;
   has_moments: boolean;
+  /** Numbers of its threads. */
+  threads: number[];
 }
 
 /** What each source is called: with its instance and when it begins, where others have its name. */
@@ -170,8 +172,14 @@ interface Progress {
   store?: [number, number];
 }
 
-/** The header, once all is read; calls back with how far that is. */
-export async function header(progress: (done: number, files: number) => void): Promise<Header> {
+/**
+ * The header, once all is read; calls back with how far that is, and with a server's time before
+ * anything can go wrong that depends on which of it is asked for.
+ */
+export async function header(
+  progress: (done: number, files: number) => void,
+  stored: (store: [number, number] | null) => void,
+): Promise<Header> {
   let store: [number, number] | null = null;
   for (;;) {
     const now = await told<Progress>('progress');
@@ -180,6 +188,7 @@ export async function header(progress: (done: number, files: number) => void): P
     progress(now.done, now.files);
     await new Promise((wake) => setTimeout(wake, 150));
   }
+  stored(store);
   const header = await told<Header>('header');
   if (header.version !== VERSION) throw new Trouble('the page is of another version: load it anew');
   common = [common, `epoch=${header.epoch}`].filter((part) => part).join('&');

@@ -54,6 +54,11 @@ export class Controls {
     }
   }
 
+  /** Offers these threads only, by name and number; one that is not among them is not chosen. */
+  offerThreads(threads: readonly (readonly [string, number])[]): void {
+    refill(this.thread, 'all threads', ALL, threads);
+  }
+
   /** What is chosen now. */
   chosen(): Chosen {
     return {
@@ -87,12 +92,24 @@ function fill(
   all: string,
   options: readonly (readonly [string, number | string])[],
 ): void {
-  select.append(new Option(all, ALL));
-  for (const [name, value] of options) select.append(new Option(name, String(value)));
-  const hasChoice = options.length > 1;
-  select.disabled = !hasChoice;
+  refill(select, all, ALL, options);
   const label = select.closest('label');
   if (label && options.length === 0) label.hidden = true;
+}
+
+/** Puts other options into a field, which keeps its choice if that is among them. */
+export function refill(
+  select: HTMLSelectElement,
+  all: string,
+  none: string,
+  options: readonly (readonly [string, number | string])[],
+): void {
+  const { value } = select;
+  const offered = options.map(([name, value]) => new Option(name, String(value)));
+  select.replaceChildren(new Option(all, none), ...offered);
+  select.value = value;
+  if (select.selectedIndex < 0) select.selectedIndex = 0;
+  select.disabled = options.length < 2 && select.selectedIndex === 0;
 }
 
 /** All labels of these sets, as `name=value`. */

@@ -20,6 +20,9 @@ export function storeControls(store: [number, number] | null): void {
   };
   element('store-open').addEventListener('click', () => {
     const [begin, end] = [from, to].map((field) => new Date(field.value).getTime() * 1e3);
+    const isKnown = !Number.isNaN(begin) && !Number.isNaN(end);
+    element('store-problem').textContent = !isKnown ? 'both times are needed'
+      : begin < end ? '' : 'that ends before it begins';
     if (begin < end) go(`?span=${begin}-${end}`);
   });
   element('store-latest').addEventListener('click', () => go(''));

@@ -181,6 +181,11 @@ export class Timeline {
     });
     canvas.addEventListener('pointermove', (event) => this.moved(event));
     canvas.addEventListener('pointerup', (event) => this.released(event));
+    // The system has taken the pointer for something else, as for scrolling.
+    canvas.addEventListener('pointercancel', () => {
+      this.dragged = null;
+      this.redraw();
+    });
     canvas.addEventListener('pointerleave', () => this.listener.pointed('', 0, 0));
     canvas.addEventListener('dblclick', (event) => {
       if (event.offsetX >= GUTTER) this.listener.chosen(null);

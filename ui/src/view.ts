@@ -3,7 +3,7 @@
 import { type Diff, flame, type Flame as Answer, header, type Header, type Lanes, type Line } from './answers';
 import { type Requests, sandwich, type Source, sourceNames, told, Trouble } from './answers';
 import { colours, onThemeChange } from './colours';
-import { Controls, labelsOf } from './controls';
+import { Controls, labelsOf, refill } from './controls';
 import type { Direction, Naming } from './flame';
 import { marksOf, onKeys, showAbout, showMatched } from './frame';
 import { EMPTY, Graphs } from './graphs';
@@ -21,6 +21,8 @@ const TABS = ['functions', 'requests', 'changes'] as const;
 type Tab = (typeof TABS)[number];
 /** Fields by which sources are chosen, and what they are of a source. */
 const GROUPS = ['service', 'version', 'instance'] as const;
+/** Files that are offered by name. */
+const MAX_FILES = 50;
 
 /** The page at work. */
 class Viewer {
@@ -44,6 +46,8 @@ class Viewer {
   /** Counts questions, so that an answer that comes too late is seen. */
   private asked = 0;
   private answered = 0;
+  /** The same for the timeline. */
+  private askedLanes = 0;
 
   constructor(private readonly header: Header) {
     const { functions } = header;
@@ -80,7 +84,6 @@ class Viewer {
         pointed: (text, x, y) => (text === '' ? this.tip.hide() : this.tip.show(text, x, y)),
       });
     this.sources();
-    storeControls(header.store);
     this.legends();
     this.about();
     this.listen();
@@ -134,9 +137,21 @@ class Viewer {
     this.answer = answer;
     this.graphs.show(answer.tree, answer.zoom);
     this.path(answer.zoom);
+    this.sayWhyEmpty();
     document.documentElement.dataset['whole'] = String(answer.whole);
     await Promise.all([this.find(), this.beside(query, asked)]);
     if (asked === this.asked) this.done();
+  }
+
+  /** Where there is nothing to be seen, says so, and what may be the reason. */
+  private sayWhyEmpty(): void {
+    const { value, state } = this.controls.chosen();
+    const name = state > 0 ? this.header.states[state - 1] : 'unknown';
+    const isOfWall = value !== 'wall' && state >= 0 && this.header.values.includes('wall');
+    const why = isOfWall ? `Only wall time has the state ${name}: choose the value wall.`
+      : 'Nothing of the profiles is all that is chosen: choose less of it, or press Show all.';
+    element('empty').hidden = this.answer.whole > 0;
+    element('empty').textContent = this.answer.whole > 0 ? '' : why;
   }
 
   /** What stands beside the graph. */
@@ -224,11 +239,13 @@ class Viewer {
     element<HTMLInputElement>('from').value = range ? seconds(range[0]) : '';
     element<HTMLInputElement>('to').value = range ? seconds(range[1]) : '';
     element<HTMLButtonElement>('closer').disabled = range === null;
+    element('time-problem').textContent = '';
     this.changed();
   }
 
   /** Draws the time that the timeline is to show. */
   private async lanes(): Promise<void> {
+    const asked = ++this.askedLanes;
     const parts = new URLSearchParams(this.sourceParts());
     parts.set('slots', String(this.timeline.slots()));
     if (this.window) {
@@ -236,6 +253,7 @@ class Viewer {
       parts.set('to', String(this.window[1]));
     }
     const lanes = await told<Lanes>('timeline', parts.toString());
+    if (asked !== this.askedLanes) return;
     this.timeline.show(lanes);
     const more = lanes.threads - lanes.lanes.length;
     const sources = this.header.sources;
@@ -343,10 +361,14 @@ class Viewer {
       fold: text('fold') !== '0',
     });
     for (const name of [...GROUPS, 'source']) {
+      this.narrow();
       const field = element<HTMLSelectElement>(name);
       field.value = text(name);
       if (field.selectedIndex < 0) field.selectedIndex = 0;
     }
+    this.narrow();
+    // Its thread may only be offered now.
+    this.controls.choose({ thread: header.threads.indexOf(text('thread')) });
     this.request = text('request');
     this.search.value = text('search');
     this.direction.value = text('direction') || 'icicle';
@@ -366,23 +388,38 @@ class Viewer {
 
   /** The fields by which files are chosen, where there are several. */
   private sources(): void {
-    const { sources } = this.header;
-    const fill = (id: string, options: [string, string][]) => {
+    this.narrow();
+    for (const id of [...GROUPS, 'source']) {
       const field = element<HTMLSelectElement>(id);
-      field.append(new Option('all', ''), ...options.map(([name, value]) => new Option(name, value)));
-      element(`${id}-field`).hidden = options.length < 2;
+      element(`${id}-field`).hidden = field.options.length < 3;
       field.addEventListener('change', () => {
+        this.narrow();
         this.changed();
         void this.guarded(() => this.lanes());
       });
-    };
+    }
+  }
+
+  /** Offers in each field what there is of that which is chosen in those before it. */
+  private narrow(): void {
+    const { sources, threads } = this.header;
+    let of = sources.map((source, at): [Source, number] => [source, at]);
     for (const group of GROUPS) {
-      const names = new Set(sources.map((source: Source) => source[group]).filter((n) => n !== ''));
-      fill(group, [...names].sort().map((name) => [name, name]));
+      const names = new Set(of.map(([source]) => source[group]).filter((name) => name !== ''));
+      const field = element<HTMLSelectElement>(group);
+      refill(field, 'all', '', [...names].sort().map((name) => [name, name]));
+      if (field.value !== '') of = of.filter(([source]) => source[group] === field.value);
     }
     // Of hundreds of files one chooses the time.
-    const files = sources.length <= 50 ? sourceNames(sources) : [];
-    fill('source', files.map((name, at) => [name, String(at)]));
+    const names = sources.length <= MAX_FILES ? sourceNames(sources) : [];
+    const files = names.length > 0 ? of : [];
+    const field = element<HTMLSelectElement>('source');
+    refill(field, 'all', '', files.map(([, at]) => [names[at], at]));
+    if (field.value !== '') of = of.filter(([, at]) => at === Number(field.value));
+    const isAll = of.length === sources.length;
+    const has = new Set(isAll ? [] : of.flatMap(([source]) => source.threads));
+    const offered = threads.map((name, at): [string, number] => [name, at]);
+    this.controls.offerThreads(offered.filter(([, at]) => isAll || has.has(at)));
   }
 
   private legends(): void {
@@ -461,8 +498,20 @@ class Viewer {
       const { value } = element<HTMLInputElement>(id);
       return value === '' ? otherwise : Math.round(from + Number(value) * 1e6);
     };
+    const fields = ['from', 'to'].map((id) => element<HTMLInputElement>(id));
+    if (fields.every(({ value, validity }) => value === '' && !validity.badInput)) {
+      this.during(null);
+      return;
+    }
     const range: [number, number] = [time('from', from), time('to', to)];
-    this.during(range[0] < range[1] ? range : null);
+    const isNumber = fields.every(({ validity }) => !validity.badInput);
+    const isIn = range[0] < to && range[1] > from;
+    const problem = !isNumber ? 'seconds are needed'
+      : range[0] >= range[1] ? 'that ends before it begins'
+      : isIn ? '' : 'the profiles are of another time';
+    // What was typed stays, and so does what is shown, until both fit.
+    if (problem === '') this.during(range);
+    else element('time-problem').textContent = problem;
   }
 
   /** Does something, and says so if it can't be done. */
@@ -488,7 +537,7 @@ async function start(): Promise<void> {
   try {
     const known = await header((done, files) => {
       loading.textContent = `Reading file ${Math.min(done + 1, files)} of ${files} …`;
-    });
+    }, storeControls);
     loading.hidden = true;
     Object.assign(window, { corprof: new Viewer(known) });
     document.documentElement.dataset['ready'] = 'true';

@@ -108,6 +108,8 @@ pub fn table(
     let mut total = Values::default();
     rows.iter().for_each(|row| total.add(row.values));
     rows.retain(|row| row.name != NO_ENDPOINT || !row.is_nothing(total));
+    // It has nothing of what the table is of.
+    rows.retain(|row| !is_none(row.name) || row.requests > 0 || row.key(clock).0 > 0);
     let total = Row { values: total, ..Row::default() }.key(clock).0;
     let line = |row: &Row<'_>| {
         let mut numbers = match row.each() {

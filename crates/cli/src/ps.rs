@@ -29,6 +29,9 @@ const WORKERS: usize = 16;
 /// Columns that a reason has on a terminal, however narrow.
 const STATE_NARROWEST: usize = 24;
 
+/// Columns that a command has at least, if it is to be shortened to some use.
+const COMMAND_NARROWEST: usize = 4;
+
 /// A .NET process.
 #[derive(Clone, Debug)]
 struct Row {
@@ -249,10 +252,12 @@ fn text(rows: &[Row], hidden: Option<&Vec<u32>>, width: Option<u16>) -> String {
             }
         }
         shown.push_str("  ");
-        shown.push_str(&line[4]);
-        let shown = match width {
-            Some(width) => cut(&shown, width.into()),
-            None => shown,
+        let shown = match width.map(usize::from) {
+            Some(width) => {
+                let left = width.saturating_sub(names::width(&shown)).max(COMMAND_NARROWEST);
+                cut(&format!("{shown}{}", shortened(&line[4], left)), width)
+            }
+            None => format!("{shown}{}", line[4]),
         };
         let bold = anstyle::Style::new().bold();
         match number {
@@ -275,6 +280,29 @@ fn cells(row: &Row) -> [String; 5] {
     let version = version.split('+').next().unwrap_or(version).to_owned();
     [row.pid.to_string(), user, version, state, row.command.clone()]
         .map(|text| table::printable(&text))
+}
+
+/// A command in so many columns: by what tells it from others. Its words lose their folders, and if
+/// that is not enough, `dotnet` before a `.dll` is left out; the rest is cut at its end.
+fn shortened(command: &str, columns: usize) -> String {
+    if names::width(command) <= columns {
+        return command.to_owned();
+    }
+    let is_path = |word: &&str| word.starts_with('/') || word.starts_with("./");
+    let last = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let mut words: Vec<String> = command
+        .split(' ')
+        .map(|word| if is_path(&word) { last(word) } else { word.to_owned() })
+        .collect();
+    let is_host = |words: &[String]| match words {
+        [host, program, ..] => host == "dotnet" && program.ends_with(".dll"),
+        _ => false,
+    };
+    if names::width(&words.join(" ")) > columns && is_host(&words) {
+        words.remove(0);
+        words[0] = last(&words[0]);
+    }
+    cut(&words.join(" "), columns)
 }
 
 /// The text in so many columns.
@@ -321,6 +349,24 @@ mod tests {
         assert!(text.contains("USER") && text.contains(" 7  bob   8.0.4    no: the"), "{text}");
         assert!(text.lines().last().is_some_and(|line| line.starts_with(" 12 ")), "{text}");
         assert_eq!(plain(&[], None, None), "");
+    }
+
+    #[test]
+    fn a_command_is_cut_where_it_tells_least() {
+        let command = "/usr/share/dotnet/dotnet /srv/shop/bin/Shop.Orders.dll --port 80";
+        assert_eq!(shortened(command, 80), command);
+        assert_eq!(shortened(command, 33), "dotnet Shop.Orders.dll --port 80");
+        assert_eq!(shortened(command, 26), "Shop.Orders.dll --port 80");
+        assert_eq!(shortened(command, 16), "Shop.Orders.dll…");
+        assert_eq!(shortened("dotnet bin/Release/Shop.dll a", 10), "Shop.dll a");
+        assert_eq!(shortened("/opt/shop/Shop --queue 7", 15), "Shop --queue 7");
+        let long = |name: &str| Row {
+            command: format!("/opt/runtimes/dotnet/dotnet /srv/apps/bin/{name}.dll --verbose"),
+            ..row(7, None, State::No(silent()))
+        };
+        let text = plain(&[long("Orders"), long("Prices")], None, Some(80));
+        assert!(text.contains("  Orders.dll") && text.contains("  Prices.dll"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]

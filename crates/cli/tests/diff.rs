@@ -105,6 +105,53 @@ fn samples_are_counted_as_by_top() {
     assert!(text.contains(&format!("{counted} samples of 1 file")), "{text}");
 }
 
+/// The same as `bytes`, as a file of that process.
+fn of_process(instance: &str, [slow, fast, requests]: [u64; 3]) -> Vec<u8> {
+    let mut profile = profile::read::decode(&bytes(slow, fast, requests)).unwrap().profile;
+    let instance = instance.to_owned();
+    profile.report = Some(profile::SelfReport { instance, ..profile::SelfReport::default() });
+    profile::pprof::write(&profile, Vec::new()).unwrap()
+}
+
+#[test]
+fn files_of_one_process_are_one_run() {
+    let dir = Dir::new();
+    // A start that costs much, and requests whose cost has doubled: periods of a run are no
+    // repetitions of each other.
+    let periods = |factor: u64| {
+        let later = [1, 2, 3, 4].map(|more| [200 * factor + more, 300, 100]);
+        std::iter::once([2_000, 900, 10]).chain(later)
+    };
+    for (side, factor) in [("base", 1), ("new", 2)] {
+        for (seq, numbers) in periods(factor).enumerate() {
+            dir.write(&format!("{side}/shop_7_{seq}.pb.gz"), &of_process(side, numbers));
+            let other = format!("{side}-{seq}");
+            dir.write(&format!("{side}-runs/{seq}.pb.gz"), &of_process(&other, numbers));
+        }
+        let whole = periods(factor).reduce(|a, b| [0, 1, 2].map(|at| a[at] + b[at])).unwrap();
+        dir.write(&format!("{side}.pb.gz"), &of_process(side, whole));
+    }
+    let told = |sides: [&str; 2], code| {
+        let ran = dir.run(&["diff", sides[0], sides[1], "--json", "--fail-if", ">10%"]);
+        ran.check(code, &[]);
+        serde_json::from_str::<Value>(&ran.out).unwrap()
+    };
+    let (folders, files) = (told(["base", "new"], 3), told(["base.pb.gz", "new.pb.gz"], 3));
+    let slow = |told: &Value| {
+        let rows = told["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == "Shop.Slow()").unwrap()["ns_per_request"].clone()
+    };
+    assert_eq!(slow(&folders)["change"], slow(&files)["change"]);
+    let widths = [&folders, &files].map(|told| slow(told)["half_width"].as_f64().unwrap());
+    assert!((widths[0] / widths[1] - 1.0).abs() < 0.1, "{widths:?}");
+    assert_eq!([&folders, &files].map(|told| told["base"]["files"].as_u64()), [Some(5), Some(1)]);
+    // Of five processes each is a run, and what they differ by is chance.
+    let runs = told(["base-runs", "new-runs"], 0);
+    assert!(slow(&runs)["half_width"].as_f64().unwrap() > 2.0 * widths[1], "{runs}");
+    let wall = dir.run(&["diff", "base", "new", "--value", "wall"]);
+    wall.check(2, &["each of another run"]);
+}
+
 #[test]
 fn what_cannot_be_compared_is_told() {
     let dir = Dir::new();

@@ -136,7 +136,9 @@ requests  cpu/req  elapsed/req  on threads/req      cpu   cpu %  endpoint
 fn next_to_nothing_without_an_endpoint_is_no_row() {
     use ThreadState::{Io, Running};
     let dir = Dir::new();
-    for (state, ms, is_shown) in [(Io, 3, false), (Io, 5, true), (Running, 3, true)] {
+    for (state, ms, is_shown, is_shown_of_wall) in
+        [(Io, 3, false, false), (Io, 5, false, true), (Running, 3, true, true)]
+    {
         let mut aggregate = aggregate(&[
             ("Shop.Get()", Some((1, 1)), 0, Running, 4_000),
             ("Shop.Begin()", Some((2, 2)), 0, state, ms),
@@ -146,6 +148,8 @@ fn next_to_nothing_without_an_endpoint_is_no_row() {
         let ran = dir.run(&["top", "a.pb.gz", "--by", "endpoint"]);
         ran.check(0, &[]);
         assert_eq!(ran.out.contains("[no endpoint]"), is_shown, "{ms}\n{}", ran.out);
+        let ran = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--value", "wall"]);
+        assert_eq!(ran.out.contains("[no endpoint]"), is_shown_of_wall, "{ms}\n{}", ran.out);
         let json = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--json"]).out;
         assert!(json.contains("[no endpoint]"), "{json}");
         let alone = dir.run(&["top", "a.pb.gz", "--by", "endpoint", "--endpoint", "[no endpoint]"]);

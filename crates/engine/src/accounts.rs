@@ -18,7 +18,7 @@ use self::account::{Account, Early};
 use self::place::{Payer, Place, Walked};
 use self::recent::Recent;
 use self::stacks::Buffers;
-use crate::event::{BlockedStack, Event, Told};
+use crate::event::{BlockedStack, Event, Told, Within};
 use crate::gc_waits::GcWaits;
 use crate::pauses::Paused;
 use crate::requests::Requests;
@@ -57,9 +57,9 @@ pub struct Accounts {
     unsampled: FrameId,
     ends: EndCounts,
     sampled_cpu_ns: u64,
-    /// Up to when what is being charged came about, and when the period began; of the monotonic
-    /// clock, in nanoseconds.
-    until_ns: u64,
+    /// When what is being charged came about.
+    within: Within,
+    /// When the period began, in nanoseconds of the monotonic clock.
     begin_ns: u64,
     buffers: Buffers,
     recent: Recent,
@@ -98,7 +98,7 @@ impl Accounts {
             unsampled,
             ends,
             sampled_cpu_ns: 0,
-            until_ns: 0,
+            within: Within::default(),
             begin_ns: 0,
             buffers: Buffers::default(),
             recent: Recent::default(),
@@ -112,9 +112,9 @@ impl Accounts {
         self.begin_ns = time_ns;
     }
 
-    /// What is charged from now on came about up to then, in nanoseconds of the monotonic clock.
-    pub fn pass(&mut self, time_ns: u64) {
-        self.until_ns = time_ns;
+    /// What is charged from now on came about there.
+    pub fn pass(&mut self, within: Within) {
+        self.within = within;
     }
 
     /// Learns what has been seen, and notices modules that come and go.
@@ -132,7 +132,7 @@ impl Accounts {
 
     /// Charges a sample of a handler: its CPU time, which is wall time too, to its stack.
     pub fn sample(&mut self, sample: &Sample) {
-        self.pass(sample.time_ns);
+        self.pass(Within::before(sample.time_ns));
         let class = self.account(sample.thread, sample.tid).class;
         let (walked, id) = self.placed(sample, class);
         #[cfg(feature = "oracle")]
@@ -347,8 +347,8 @@ impl Accounts {
         let values = Values { wall_ns, ..Values::default() };
         match self.threads.get_mut(&thread) {
             Some(account) => {
-                let until_ns = self.until_ns;
-                account.put_off(Early { state, context: Some(context), values, until_ns });
+                let within = self.within;
+                account.put_off(Early { state, context: Some(context), values, within });
             }
             None => self.add_unsampled(NOBODY, state, values),
         }
@@ -458,8 +458,8 @@ impl Accounts {
                 self.add(payer, id, state, values);
             }
             None => {
-                let until_ns = self.until_ns;
-                account.put_off(Early { state, context: None, values, until_ns });
+                let within = self.within;
+                account.put_off(Early { state, context: None, values, within });
             }
         }
     }
@@ -513,9 +513,9 @@ impl Accounts {
 
     /// Adds what had to wait for its stack.
     fn add_late(&mut self, payer: Payer, stack: StackId, early: &Early) {
-        let now_ns = std::mem::replace(&mut self.until_ns, early.until_ns);
+        let now = std::mem::replace(&mut self.within, early.within);
         self.add(payer, stack, early.state, early.values);
-        self.until_ns = now_ns;
+        self.within = now;
     }
 
     fn add(&mut self, payer: Payer, stack: StackId, state: ThreadState, values: Values) {
@@ -538,10 +538,11 @@ impl Accounts {
         let span = (span_id != 0).then_some(span);
         let key = SampleKey { stack, thread: payer.thread, state, span, labels };
         // What came about before the period is in its first moments.
-        let length_ns = values.wall_ns.max(values.cpu_ns);
-        let begin_ns = self.until_ns.saturating_sub(length_ns).saturating_sub(self.begin_ns);
-        let begin_us = u32::try_from(begin_ns / 1_000).unwrap_or(u32::MAX);
-        if let Added::Lost(loss) = self.aggregate.add_at(&key, values, begin_us) {
+        let us = |time_ns: u64| {
+            u32::try_from(time_ns.saturating_sub(self.begin_ns) / 1_000).unwrap_or(u32::MAX)
+        };
+        let (since_us, until_us) = (us(self.within.since_ns), us(self.within.until_ns));
+        if let Added::Lost(loss) = self.aggregate.add_within(&key, values, since_us, until_us) {
             self.shared.count(loss);
         }
     }

@@ -266,12 +266,12 @@ impl Collector {
         // Not more samples than fit, so that events have their turn however fast samples come.
         let mut room = RING_SLOTS;
         let is_idle = events.is_empty() && told.is_empty();
-        for Timed { time_ns, event } in events {
+        for Timed { time_ns, within, event } in events {
             self.samples_until(time_ns, &mut room);
             if let Event::Settled { request } = event {
                 self.settled = self.settled.max(request);
             }
-            self.accounts.pass(time_ns);
+            self.accounts.pass(within);
             self.accounts.event(event);
         }
         told.drain(..).for_each(|told| self.accounts.told(told));

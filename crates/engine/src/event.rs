@@ -192,11 +192,38 @@ pub enum Told {
     },
 }
 
+/// Between which times something came about, in nanoseconds of the monotonic clock: it may have
+/// been shorter, and in pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Not before then.
+    pub since_ns: u64,
+    /// Not after then.
+    pub until_ns: u64,
+}
+
+impl Within {
+    /// What came about right before a time, however long it took.
+    #[must_use]
+    pub fn before(time_ns: u64) -> Self {
+        Self { since_ns: time_ns, until_ns: time_ns }
+    }
+
+    /// Both, and what lies between them.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let since_ns = self.since_ns.min(other.since_ns);
+        Self { since_ns, until_ns: self.until_ns.max(other.until_ns) }
+    }
+}
+
 /// An event, and when it was posted.
 #[derive(Debug)]
 pub struct Timed {
     /// In nanoseconds of the monotonic clock.
     pub time_ns: u64,
+    /// When the time was that it speaks of: it may be told much later.
+    pub within: Within,
     /// What happened.
     pub event: Event,
 }
@@ -232,12 +259,23 @@ impl Inbox {
 
     /// Adds an event; drops it, counted, if far too many wait.
     pub fn post(&self, event: Event) {
+        self.add(event, None);
+    }
+
+    /// The same, of time that lies there.
+    pub fn post_within(&self, event: Event, within: Within) {
+        self.add(event, Some(within));
+    }
+
+    fn add(&self, event: Event, within: Option<Within>) {
         let mut waiting = self.lock();
         let is_stack = matches!(event, Event::Blocked { .. });
         let fits = !is_stack || waiting.stacks < STACKS_MAX;
         if fits && waiting.events.len() < WAITING_MAX {
             waiting.stacks = waiting.stacks.saturating_add(usize::from(is_stack));
-            waiting.events.push(Timed { time_ns: monotonic_ns(), event });
+            let time_ns = monotonic_ns();
+            let within = within.unwrap_or(Within::before(time_ns));
+            waiting.events.push(Timed { time_ns, within, event });
         } else {
             waiting.dropped = waiting.dropped.saturating_add(1);
         }

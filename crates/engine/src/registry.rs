@@ -315,9 +315,12 @@ impl Registry {
         let signals = Signals::fine_if(is_fine);
         self.track(Id::Native(tid), &Arrival { tid, stack, signals, class });
         let mut threads = self.lock();
-        let tracked = threads.entries.get(&Id::Native(tid)).and_then(|e| e.tracked.as_ref());
-        if let Some(thread) = tracked.map(|tracked| tracked.thread) {
-            self.inbox.post(Event::Named { thread, name });
+        let entry = threads.entries.get_mut(&Id::Native(tid));
+        if let Some(entry) = entry
+            && let Some(thread) = entry.tracked.as_ref().map(|tracked| tracked.thread)
+        {
+            self.inbox.post(Event::Named { thread, name: name.clone() });
+            entry.name = Some(name);
             threads.natives.insert(tid, Life { start_ticks, cpu_ns: 0 });
         }
         drop(threads);
@@ -337,7 +340,7 @@ impl Registry {
         // What is ended here is taken again just below: a thread that is told of twice keeps its
         // record, and so the context that a tracer writes to.
         self.end(&mut threads, id);
-        self.end_native(&mut threads, tid);
+        let native_name = self.end_native(&mut threads, tid);
         let Some(index) = threads.take_index(tid) else {
             self.shared.count(Loss::TooManyThreads);
             return;
@@ -376,6 +379,11 @@ impl Registry {
             self.inbox.post(Event::Unsampled { thread: Some(thread), cpu_ns: unsampled_ns });
         }
         let entry = threads.entries.entry(id).or_default();
+        // A native thread that has come to managed code is still the same, and has its name until
+        // the runtime tells another. The first one's is that of the program.
+        if entry.name.is_none() && tid != std::process::id() {
+            entry.name = native_name;
+        }
         if let Some(name) = &entry.name {
             self.inbox.post(Event::Named { thread, name: name.clone() });
         }
@@ -444,11 +452,11 @@ impl Registry {
         }
     }
 
-    fn end_native(&self, threads: &mut Threads, tid: u32) {
-        if threads.natives.remove(&tid).is_some() {
-            self.end(threads, Id::Native(tid));
-            threads.entries.remove(&Id::Native(tid));
-        }
+    /// Ends the tracking of a thread as one that the runtime didn't tell of; gives its name.
+    fn end_native(&self, threads: &mut Threads, tid: u32) -> Option<String> {
+        threads.natives.remove(&tid)?;
+        self.end(threads, Id::Native(tid));
+        threads.entries.remove(&Id::Native(tid))?.name
     }
 
     /// Ends the tracking of a thread, if it is tracked: its last CPU time is handed on.

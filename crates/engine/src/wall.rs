@@ -38,7 +38,7 @@ use sys::proc::{SchedStat, voluntary_switches};
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
-use crate::event::{BlockedStack, Event, Inbox};
+use crate::event::{BlockedStack, Event, Inbox, Within};
 use crate::pauses::{HeldUp, Pauses};
 use crate::registry::{Readings, Registry};
 use crate::watched::{Shares, Watched};
@@ -195,6 +195,8 @@ impl<K: Kernel> WallSampler<K> {
             found_in_pause: false,
             has_stack: false,
             owed_ns: 0,
+            owed_within: Within::default(),
+            within: Within::default(),
             moves: 0,
             delayed_ns: 0,
             look_ns: 0,
@@ -221,12 +223,13 @@ impl<K: Kernel> WallSampler<K> {
     /// Accounts for a thread's time up to its end.
     pub fn remove(&mut self, thread: ThreadRef, time_ns: u64, cpu_ns: u64) {
         let Some(mut ended) = self.threads.remove(&thread) else { return };
+        ended.within = Within { since_ns: ended.time_ns, until_ns: time_ns };
         let off_cpu_ns = ended.off_cpu_ns(time_ns, cpu_ns.saturating_sub(ended.cpu_ns));
         let held_up = self.kernel.held_up(thread, time_ns, cpu_ns);
         let shares = Shares::unchanged(ended.place_context);
         let held_up_ns = self.charge_held_up(thread, &mut ended, held_up, off_cpu_ns, &shares);
         let wait_ns = off_cpu_ns.saturating_sub(held_up_ns);
-        ended.owed_ns = ended.owed_ns.saturating_add(wait_ns);
+        ended.owe(wait_ns);
         ended.post_owed(&self.inbox, thread);
         self.inbox.post(Event::Ended { thread });
     }
@@ -400,6 +403,7 @@ impl<K: Kernel> WallSampler<K> {
         is_blocked: bool,
         shares: &Shares,
     ) -> u64 {
+        wall.within = Within { since_ns: wall.time_ns, until_ns: now.time_ns };
         let run_ns = now.cpu_ns.saturating_sub(wall.cpu_ns);
         let off_cpu_ns = wall.off_cpu_ns(now.time_ns, run_ns);
         let held_up_ns = self.charge_held_up(thread, wall, now.held_up, off_cpu_ns, shares);
@@ -416,6 +420,9 @@ impl<K: Kernel> WallSampler<K> {
         let stops = now.held_up.times;
         let switches = || Some(kernel.voluntary_switches(wall.tid)?.saturating_sub(stops));
         let split = wall.delays.split(passed, stat, wall.owed_ns, switches);
+        // What was taken for a wait until the kernel counted it is a delay of before.
+        let is_older = split.mistaken_ns > 0;
+        let within = if is_older { wall.within.and(wall.owed_within) } else { wall.within };
         wall.owed_ns = wall.owed_ns.saturating_sub(split.mistaken_ns);
         wall.time_ns = now.time_ns;
         wall.cpu_ns = now.cpu_ns;
@@ -423,15 +430,15 @@ impl<K: Kernel> WallSampler<K> {
             // Late out of a wait of another request, which nobody has seen, since it was short: the
             // place that is known is not that one.
             if context == wall.place_context {
-                self.post(Event::Late { thread, wall_ns }, wall_ns);
+                self.post(Event::Late { thread, wall_ns }, wall_ns, within);
             } else {
                 wall.delayed_ns = wall.delayed_ns.saturating_add(wall_ns);
-                self.post(Event::Delayed { thread, wall_ns, context }, wall_ns);
+                self.post(Event::Delayed { thread, wall_ns, context }, wall_ns, within);
             }
         }
         wall.delayed_ns = wall.delayed_ns.saturating_add(split.delay_ns);
         for (context, wall_ns) in shares.both(split.delay_ns) {
-            self.post(Event::Delayed { thread, wall_ns, context }, wall_ns);
+            self.post(Event::Delayed { thread, wall_ns, context }, wall_ns, within);
         }
         split.wait_ns
     }
@@ -454,7 +461,8 @@ impl<K: Kernel> WallSampler<K> {
             off_cpu_ns = off_cpu_ns.saturating_sub(ns);
             all_ns = all_ns.saturating_add(ns);
             for (context, wall_ns) in shares.both(ns) {
-                self.post(Event::HeldUp { thread, wall_ns, context, state }, wall_ns);
+                let event = Event::HeldUp { thread, wall_ns, context, state };
+                self.post(event, wall_ns, wall.within);
             }
         }
         wall.held_up = now.max(before);
@@ -462,10 +470,10 @@ impl<K: Kernel> WallSampler<K> {
         all_ns
     }
 
-    /// Posts what says of so many nanoseconds, if there are any.
-    fn post(&self, event: Event, wall_ns: u64) {
+    /// Posts what says of so many nanoseconds that lie there, if there are any.
+    fn post(&self, event: Event, wall_ns: u64, within: Within) {
         if wall_ns > 0 {
-            self.inbox.post(event);
+            self.inbox.post_within(event, within);
         }
     }
 
@@ -480,9 +488,10 @@ impl<K: Kernel> WallSampler<K> {
         // Between two requests it most likely waited for the second.
         let context = if shares.changed { SpanContext::default() } else { shares.after };
         if wall.blocked_since_ns.is_some() || context == wall.place_context {
-            wall.owed_ns = wall.owed_ns.saturating_add(wait_ns);
-        } else if wait_ns > 0 {
-            self.inbox.post(Event::WaitedUnseen { thread, wall_ns: wait_ns, context });
+            wall.owe(wait_ns);
+        } else {
+            let event = Event::WaitedUnseen { thread, wall_ns: wait_ns, context };
+            self.post(event, wait_ns, wall.within);
         }
         wall.blocked_since_ns = None;
         // Else its next sample may be far off, and somewhere else: a thread that spins for work
@@ -506,7 +515,7 @@ impl<K: Kernel> WallSampler<K> {
         let was_blocked = wall.blocked_since_ns.is_some();
         let before_ns = if was_blocked { shares.of_wait(wait_ns) } else { 0 };
         if wall.has_stack {
-            wall.owed_ns = wall.owed_ns.saturating_add(before_ns);
+            wall.owe(before_ns);
             wall.post_owed(&self.inbox, thread);
         }
         wall.place_context = stack.context;
@@ -516,7 +525,7 @@ impl<K: Kernel> WallSampler<K> {
         #[cfg(feature = "oracle")]
         let _sent =
             sys::disposition::send(wall.tid, sys::disposition::PROFILING_SIGNAL, thread.to_value());
-        wall.owed_ns = wall.owed_ns.saturating_add(wait_ns.saturating_sub(before_ns));
+        wall.owe(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
         wall.look_ns = clock::look_cost_ns();
         wall.blocked_since_ns = Some(wall.time_ns);

@@ -126,7 +126,7 @@ pub const SPANS_MAX: usize = 100_000;
 /// Distinct endpoints of a period. A service that names its routes has some hundreds; one that
 /// takes paths with ids in them for names makes new ones for ever.
 pub const ENDPOINTS_MAX: usize = 2_000;
-/// Moments of a period, of 12 bytes each: a thread that computes makes 6,000 a minute, one that
+/// Moments of a period, of 16 bytes each: a thread that computes makes 6,000 a minute, one that
 /// takes turns with others up to that many, too.
 pub const MOMENTS_MAX: usize = 250_000;
 /// An endpoint's name in bytes, UTF-8; longer ones are cut.

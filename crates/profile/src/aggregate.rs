@@ -17,7 +17,7 @@ use crate::labels::{LabelSets, UsedSet};
 use crate::profile::{Function, Location, Module, Period, Profile, StackNode, Values};
 use crate::span::{SpanIds, SpanKey, SpanNumber, Spans};
 use crate::strings::Strings;
-use crate::timeline::{Moment, Moments};
+use crate::timeline::{Moment, Moments, Told};
 
 mod epochs;
 
@@ -255,8 +255,8 @@ impl Aggregate {
         self
     }
 
-    /// The same, and its profiles say when samples came about, as far as [`Aggregate::add_at`] was
-    /// told.
+    /// The same, and its profiles say when samples came about, as far as [`Aggregate::add_at`] or
+    /// [`Aggregate::add_within`] was told.
     #[must_use]
     pub fn with_moments(mut self) -> Self {
         self.moments = Some(Moments::new(self.limits.moments));
@@ -384,7 +384,7 @@ impl Aggregate {
     }
 
     /// Adds a sample's values that came about then: from `begin_us` on, in microseconds since the
-    /// period began.
+    /// period began, as is exactly known.
     pub fn add_at(&mut self, key: &SampleKey, values: Values, begin_us: u32) -> Added {
         let (added, position) = self.add_placed(key, values);
         let duration_us = values.wall_ns.max(values.cpu_ns) / 1_000;
@@ -393,6 +393,27 @@ impl Aggregate {
         };
         let moment = Moment { begin_us, duration_us, sample };
         let has_room = duration_us == 0 || self.moment(moment);
+        if has_room { added } else { Added::Lost(Loss::MomentsFull) }
+    }
+
+    /// Adds a sample's values that came about between those times, in microseconds since the period
+    /// began. If they are longer than that, they began before. In the finished profile each
+    /// thread's moments lie one after the other.
+    pub fn add_within(
+        &mut self,
+        key: &SampleKey,
+        values: Values,
+        since_us: u32,
+        until_us: u32,
+    ) -> Added {
+        let (added, position) = self.add_placed(key, values);
+        let duration_us = values.wall_ns.max(values.cpu_ns) / 1_000;
+        let (Some(sample), Ok(duration_us)) = (position, u32::try_from(duration_us)) else {
+            return added;
+        };
+        let told = Told::new((since_us, until_us), duration_us, sample);
+        let moments = self.moments.as_mut().filter(|_| duration_us > 0);
+        let has_room = moments.is_none_or(|moments| moments.tell(told));
         if has_room { added } else { Added::Lost(Loss::MomentsFull) }
     }
 

@@ -132,7 +132,11 @@ impl<'a> Compactor<'a> {
             self.sample(Key::of_stack(from.over_limit_stack()), from.homeless);
         }
         if let Some(moments) = &from.moments {
-            self.to.moments = moments.sorted(&positions);
+            let thread = |sample: u32| {
+                let key = from.keys.items().get(sample as usize);
+                key.map_or(ThreadKey::NONE, |key| key.thread)
+            };
+            self.to.moments = moments.sorted(&positions, thread);
         }
         for (name, requests, duration_ns) in from.endpoints.iter() {
             let name = self.string(from.strings.get(name));

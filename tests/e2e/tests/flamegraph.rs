@@ -12,7 +12,7 @@ mod server;
 #[path = "flamegraph/viewer.rs"]
 mod viewer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +35,10 @@ const ANSWER_MS: f64 = 100.0;
 /// more than the other.
 const ANSWER_MS_HERE: f64 = 500.0;
 
+/// Microseconds that moments of one thread may overlap: a native thread that comes to managed code
+/// is another for the agent from then on, and the two know of their ends apart.
+const MEETING_US: u32 = 10_000;
+
 /// Nanoseconds of functions: their own and all, by name. Equal names of several modules in order.
 type Rows = BTreeMap<String, Vec<(u64, u64)>>;
 
@@ -50,6 +54,7 @@ fn the_page_shows_what_the_files_say() -> Result<()> {
         .args([&log])
         .run()?;
     let mut checks = run.checks();
+    one_thing_at_a_time(&mut checks, &run.folder)?;
     let page = page_of(&run.folder, &["--value", "cpu"])?;
     let all = top(&run.folder, &[])?;
     let endpoint = endpoint(&all)?;
@@ -75,6 +80,30 @@ fn the_page_shows_what_the_files_say() -> Result<()> {
     moved(&mut checks, &seen, piece, &all)?;
     viewer::check(&mut checks, &browser, &run, (&endpoint, piece, &all))?;
     checks.done()
+}
+
+/// No two moments of a thread overlap, and those of all are what the files' samples have: all but
+/// what was cut of microseconds.
+fn one_thing_at_a_time(checks: &mut Checks<'_>, folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let profile = profile::read::decode(&fs::read(entry?.path())?)?.profile;
+        let mut ends = HashMap::new();
+        let mut all_us = 0;
+        for moment in &profile.moments {
+            all_us += u64::from(moment.duration_us);
+            // What nobody knows of may be of several.
+            let Some(thread) = profile.samples[moment.sample as usize].thread else { continue };
+            let end_us = ends.entry(thread).or_insert(0);
+            let is_after = moment.begin_us.saturating_add(MEETING_US) >= *end_us;
+            checks.that(is_after, format!("{moment:?} of {thread:?} overlaps {end_us}"));
+            *end_us = moment.end_us().max(*end_us);
+        }
+        let length_ns = |values: profile::Values| values.wall_ns.max(values.cpu_ns);
+        let ns: u64 = profile.samples.iter().map(|sample| length_ns(sample.values)).sum();
+        let is_all = all_us <= ns / 1_000 && all_us >= ns / 1_000 * 98 / 100;
+        checks.that(is_all, format!("moments of {all_us} us, samples of {ns} ns"));
+    }
+    Ok(())
 }
 
 /// The search finds what the profile has.

@@ -64,7 +64,7 @@ const PRODUCT: [Allowed; 15] = [
     Allowed {
         name: "profile",
         own: &["model"],
-        own_in_tests: &["profile"],
+        own_in_tests: &["profile", "testing"],
         outside: &[
             ("flate2", "gzip, which every pprof reader wants"),
             ("hashbrown", "interns without holding each key twice"),

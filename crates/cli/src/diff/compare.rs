@@ -6,8 +6,9 @@
 //! sampling interval, is added as a factor.
 //!
 //! Samples of a program are not quite independent, and runs differ by more than samples do. So
-//! where both sides have several files, each file is an observation of its own, and the variance is
-//! the larger one of that between files and that of the samples.
+//! where both sides have several runs, each run is an observation of its own, and the variance is
+//! the larger one of that between runs and that of the samples. Files of one process are one run:
+//! what its periods differ by, as a start and what comes after it, is no chance.
 
 use super::statistics::{Confidence, both_tails};
 
@@ -56,7 +57,7 @@ impl Sum {
     }
 }
 
-/// One file.
+/// One run: a file, or all files of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Time by function, in one order for all files.
@@ -67,6 +68,18 @@ pub struct Part {
     pub samples: u64,
     /// Requests that ended.
     pub requests: f64,
+}
+
+impl Part {
+    /// Adds what belongs to the same run.
+    pub fn merge(&mut self, other: &Self) {
+        let longest = self.functions.len().max(other.functions.len());
+        self.functions.resize(longest, Sum::default());
+        self.functions.iter_mut().zip(&other.functions).for_each(|(sum, more)| sum.merge(more));
+        self.all.merge(&other.all);
+        self.samples += other.samples;
+        self.requests += other.requests;
+    }
 }
 
 /// What a function's time is divided by.

@@ -30,6 +30,11 @@ pub type Name = (String, String);
 /// How sure what is told has to be, where nobody says it.
 const CONFIDENCE: f64 = 0.95;
 
+/// Why wall time of one run can't be compared.
+const ONE_RUN: &str = "wall time is measured and not sampled, so only several files of each side, \
+                       each of another run, can say what is chance; name folders with more than \
+                       one";
+
 /// A row: a function, or all of them together.
 #[derive(Clone, Debug)]
 struct Row {
@@ -70,14 +75,14 @@ struct Reader<'a> {
 pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
     let files = [files::expand(&args.base)?, files::expand(&args.new)?];
     if args.value == Clock::Wall && files.iter().any(|files| files.len() < 2) {
-        let message = "wall time is measured and not sampled, so only several files of each side \
-                       can say what is chance; name folders with more than one";
-        return Err(Failure::new(USAGE, message));
+        return Err(Failure::new(USAGE, ONE_RUN));
     }
     let mut reader = Reader { args, names: HashMap::new() };
     let [base, new] = &files;
     let sides = [reader.side(&args.base, base)?, reader.side(&args.new, new)?];
-    let diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
+    let counts = [base.len(), new.len()];
+    let mut diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
+    diff.sides.iter_mut().zip(counts).for_each(|(side, files)| side.files = files);
     let failing = args.fail_if.map(|limit| diff.failing(limit));
     let mut out = anstream::stdout().lock();
     if args.json {
@@ -103,13 +108,25 @@ pub fn compared(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, limit: usi
 }
 
 impl Reader<'_> {
-    /// All files of a side, each by itself.
+    /// All runs of a side: files of one process are one.
     fn side(&mut self, path: &Path, files: &[PathBuf]) -> Result<Vec<Part>, Failure> {
-        let mut parts = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut runs: HashMap<String, usize> = HashMap::new();
         for file in files {
             let mut profile = files::read(file)?.profile;
             demangled::name(&mut profile);
-            parts.push(self.part(&profile));
+            let part = self.part(&profile);
+            // Files of before they said it are runs of their own.
+            let instance = profile.report.map(|report| report.instance).unwrap_or_default();
+            let known =
+                (!instance.is_empty()).then(|| *runs.entry(instance).or_insert(parts.len()));
+            match known.and_then(|run| parts.get_mut(run)) {
+                Some(run) => run.merge(&part),
+                None => parts.push(part),
+            }
+        }
+        if self.args.value == Clock::Wall && parts.len() < 2 {
+            return Err(Failure::new(USAGE, ONE_RUN));
         }
         if parts.iter().all(|part| part.all.ns <= 0.0) {
             let message = format!("{}: nothing there that could be compared", path.display());

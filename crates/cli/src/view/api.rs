@@ -162,7 +162,8 @@ impl Asked<'_> {
         let source = |source: &Source| {
             json!({ "name": source.name, "service": source.service, "version": source.version,
                     "instance": source.instance, "from": source.begin_us, "to": source.end_us(),
-                    "has_moments": !source.moments.is_empty() })
+                    "has_moments": !source.moments.is_empty(),
+                    "threads": columns.threads_of(source) })
         };
         let mut states: Vec<u8> = columns.rows.state.clone();
         states.sort_unstable();
@@ -233,12 +234,14 @@ impl Asked<'_> {
 
     fn timeline(&self, slots: u32) -> Json {
         let selection = &self.selection;
-        let (begin, end) = self.columns.period();
-        // It shows more than the selection is of: what else there is in the same time.
-        let (from, to) = selection.range.unwrap_or((begin, end));
-        let (from, to) = (from.max(begin), to.min(end));
         let any_time = Selection { range: None, ..selection.clone() };
         let sources = |at: usize, source: &Source| any_time.has_source(at, source);
+        let (begin, end) = self.columns.period();
+        // It shows more than the selection is of: what else there is in the same time.
+        let (from, to) = match selection.range {
+            Some((from, to)) => (from.max(begin), to.min(end)),
+            None => self.columns.period_of(sources).unwrap_or((begin, end)),
+        };
         let window =
             Window { from, to: to.max(from + 1), slots: slots as usize, sources: &sources };
         lanes::lanes(self.columns, &window)

@@ -383,9 +383,22 @@ impl Columns {
 
     /// From the first beginning to the last end, in microseconds since 1970.
     pub fn period(&self) -> (u64, u64) {
-        let begin = self.sources.iter().map(|source| source.begin_us).min().unwrap_or_default();
-        let end = self.sources.iter().map(Source::end_us).max().unwrap_or_default();
-        (begin, end)
+        self.period_of(|_, _| true).unwrap_or_default()
+    }
+
+    /// The same of those sources; `None` if there are none.
+    pub fn period_of(&self, is_of: impl Fn(usize, &Source) -> bool) -> Option<(u64, u64)> {
+        let of = self.sources.iter().enumerate().filter(|(at, source)| is_of(*at, source));
+        let periods = of.map(|(_, source)| (source.begin_us, source.end_us()));
+        periods.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The threads that a source has rows of, by number.
+    pub fn threads_of(&self, source: &Source) -> Vec<u32> {
+        let mut threads = self.rows.thread[source.rows.clone()].to_vec();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
     }
 
     /// The number of a function's module name and the name.

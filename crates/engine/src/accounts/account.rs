@@ -5,6 +5,7 @@ use profile::{ThreadKey, Values};
 use signal::context::SpanContext;
 
 use super::place::Place;
+use crate::event::Within;
 
 /// Different values that may wait for a thread's next sample.
 const EARLY_MAX: usize = 16;
@@ -34,8 +35,8 @@ pub(super) struct Early {
     /// The request that they belong to; `None` for the sample's.
     pub(super) context: Option<SpanContext>,
     pub(super) values: Values,
-    /// Up to when they came about, in nanoseconds of the monotonic clock.
-    pub(super) until_ns: u64,
+    /// When they came about.
+    pub(super) within: Within,
 }
 
 impl Account {
@@ -50,7 +51,7 @@ impl Account {
         match position.and_then(|position| self.early.get_mut(position)) {
             Some(early) => {
                 early.values.add(new.values);
-                early.until_ns = early.until_ns.max(new.until_ns);
+                early.within = early.within.and(new.within);
             }
             None => self.early.push(new),
         }

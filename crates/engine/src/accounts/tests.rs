@@ -571,12 +571,12 @@ fn moments_say_when_time_was_spent() {
     books.accounts.begin(at(0));
     books.start(T);
     // A delay that is charged to a later sample came about when it was told.
-    books.accounts.pass(at(30));
+    books.accounts.pass(Within::before(at(30)));
     books.accounts.event(delayed(T, 3 * MS));
-    let sample = sample(T, &[method(1)], 10 * MS);
-    books.accounts.sample(&Sample { time_ns: at(60), ..sample });
+    let sample = |ms| Sample { time_ns: at(ms), ..sample(T, &[method(1)], 10 * MS) };
+    books.accounts.sample(&sample(60));
     books.block(T, &[method(2)]);
-    books.accounts.pass(at(260));
+    books.accounts.pass(Within::before(at(260)));
     books.wait(T, 200 * MS);
     let period = Period { duration_ns: 300 * MS, ..Period::default() };
     let moments = |profile: &Profile| {
@@ -588,8 +588,21 @@ fn moments_say_when_time_was_spent() {
     let seen: Vec<_> = moments(&books.accounts.take(period).0);
     assert_eq!(seen, [("runnable", 27, 3), ("running", 50, 10), ("sleeping", 60, 200)]);
     // The next period has its own beginning.
-    books.accounts.pass(at(400));
+    books.accounts.pass(Within::before(at(400)));
     books.wait(T, 50 * MS);
     let seen: Vec<_> = moments(&books.accounts.take(period).0);
     assert_eq!(seen, [("sleeping", 50, 50)]);
+    // A wait of before is told once the thread has computed; delays of two times are one, which
+    // lies where there is room for it.
+    let within = |since, until| Within { since_ns: at(since), until_ns: at(until) };
+    books.accounts.pass(within(605, 625));
+    books.accounts.event(delayed(T, 4 * MS));
+    books.accounts.pass(within(655, 675));
+    books.accounts.event(delayed(T, 6 * MS));
+    books.accounts.sample(&sample(690));
+    books.accounts.pass(within(630, 660));
+    books.wait(T, 30 * MS);
+    let seen: Vec<_> = moments(&books.accounts.take(period).0);
+    let expected = [("sleeping", 30, 30), ("runnable", 65, 10), ("running", 80, 10)];
+    assert_eq!(seen, expected);
 }

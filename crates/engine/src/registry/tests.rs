@@ -303,11 +303,15 @@ fn a_native_thread_that_the_runtime_tells_of_is_the_runtimes() {
     registry.adopt(native(tid, ThreadClass::Native));
     registry.assigned(ManagedId(1), tid);
     registry.adopt(native(tid, ThreadClass::Native));
+    assert_eq!(registry.lock().entries[&Id::Managed(ManagedId(1))].name.as_deref(), Some("n"));
     let changes = registry.take_changes();
     assert_eq!(changes.len(), 3, "started, ended, started: {changes:?}");
     assert_eq!(registry.tracked_count(), 1);
     // The same time is not charged twice.
-    let charged = events(&registry.inbox).into_iter().map(|event| match event {
+    let heard = events(&registry.inbox);
+    let names = heard.iter().filter(|event| matches!(event, Event::Named { .. })).count();
+    assert_eq!(names, 2, "it keeps its name: {heard:?}");
+    let charged = heard.into_iter().map(|event| match event {
         Event::Unsampled { cpu_ns, .. } | Event::CpuRest { cpu_ns, .. } => cpu_ns,
         _ => 0,
     });

@@ -35,6 +35,7 @@ mod tests {
 
     use super::*;
     use crate::delays::Delays;
+    use crate::event::Within;
     use crate::wall::HeldUp;
     use crate::watched::Watched;
 
@@ -51,6 +52,8 @@ mod tests {
             found_in_pause: false,
             has_stack: true,
             owed_ns: 0,
+            owed_within: Within::default(),
+            within: Within::default(),
             moves: 0,
             delayed_ns: 0,
             look_ns: 50,

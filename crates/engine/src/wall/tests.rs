@@ -12,6 +12,7 @@ use model::EndReason;
 use signal::context::SpanContext;
 
 mod requests;
+mod times;
 mod unseen;
 
 const TICK_NS: u64 = 10_000_000;

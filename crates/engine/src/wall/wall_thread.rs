@@ -21,6 +21,10 @@ pub(super) struct WallThread {
     /// Wait that belongs to that stack (or to the next, if there is none yet) and is not yet
     /// posted.
     pub(super) owed_ns: u64,
+    /// When that was.
+    pub(super) owed_within: Within,
+    /// From the visit before the last one, or what else came before, to the last.
+    pub(super) within: Within,
     pub(super) moves: u32,
     /// Delays that wait for a sample to be charged to.
     pub(super) delayed_ns: u64,
@@ -70,7 +74,8 @@ impl WallThread {
             return false;
         }
         self.shares(thread, shared, now_ns);
-        self.owed_ns = self.owed_ns.saturating_add(now_ns.saturating_sub(self.time_ns));
+        self.within = Within { since_ns: self.time_ns, until_ns: now_ns };
+        self.owe(now_ns.saturating_sub(self.time_ns));
         self.time_ns = now_ns;
         if self.found_in_pause
             && now_ns.saturating_sub(since_ns) > OUTLASTED_NS
@@ -105,11 +110,21 @@ impl WallThread {
         })
     }
 
+    /// Notes a wait that lies within the time since the last visit.
+    pub(super) fn owe(&mut self, wait_ns: u64) {
+        if wait_ns == 0 {
+            return;
+        }
+        let is_first = self.owed_ns == 0;
+        self.owed_within = if is_first { self.within } else { self.owed_within.and(self.within) };
+        self.owed_ns = self.owed_ns.saturating_add(wait_ns);
+    }
+
     /// Hands the owed wait to the collector.
     pub(super) fn post_owed(&mut self, inbox: &Inbox, thread: ThreadRef) {
         let wall_ns = std::mem::take(&mut self.owed_ns);
         if wall_ns > 0 {
-            inbox.post(Event::Waited { thread, wall_ns });
+            inbox.post_within(Event::Waited { thread, wall_ns }, self.owed_within);
         }
     }
 }

@@ -101,6 +101,12 @@ fn a_server_is_looked_at() -> Result<()> {
         let text = seen["sides"][at].as_str().unwrap_or_default();
         ensure!(text.contains(side) && text.contains("service shop"), "{}", seen["sides"]);
     }
+    is("files", &json!(2))?;
+    is("threads", &seen["threadsOfService"])?;
+    is("backwards", &json!("that ends before it begins"))?;
+    is("nothing", &json!("there are no profiles of that time"))?;
+    is("fieldsOfNothing", &json!(true))?;
+    is("fromNothing", &seen["latest"])?;
     is("pushed", &json!(200))?;
     is("late", &json!(after + late_ns))?;
     is("old", &json!(old))?;

@@ -116,6 +116,12 @@ fn time(checks: &mut Checks<'_>, seen: &Value, text: &impl Fn(&str) -> String) {
     checks.that(range > 0.1 * whole && range < 0.95 * whole, format!("{range} of {whole}"));
     checks.that(again == whole, "all of the time is not all");
     checks.that(restored == range, format!("the link shows {restored}, not {range}"));
+    checks.that(text("wrong") == "that ends before it begins", text("wrong"));
+    checks.that(seen["keepsTyped"] == true, "what was typed is gone");
+    checks.that(seen["cancelled"] == true, "a drag that was ended goes on");
+    checks.that(seen["lanesOfAll"] == true, "an answer that came too late is drawn");
+    checks.that(text("empty").contains("choose the value wall"), text("empty"));
+    checks.that(seen["emptyAgain"] == false, "it still says that there is nothing");
     checks.that(text("laneTip").contains(" s: "), text("laneTip"));
     checks.that(text("sides").contains("0.000 to"), text("sides"));
     let verdict = text("verdict");
