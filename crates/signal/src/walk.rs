@@ -6,7 +6,7 @@
 
 use model::EndReason;
 
-use crate::arch::{Registers, registers_at};
+use crate::arch::{EPILOGUES_HAVE_RULES, Registers, registers_at};
 use crate::epilogue::epilogue;
 use crate::frames::Frames;
 use crate::rule::{Cfa, Rule, SavedBp};
@@ -198,7 +198,7 @@ where
             return self.guess(at, &[]);
         }
         match self.tables.find(lookup) {
-            // Windows' unwind data says nothing of epilogues, and has its code looked at, too.
+            Code::Native(rule) if EPILOGUES_HAVE_RULES => self.native(rule, lookup, at),
             Code::Native(rule) => match epilogue(code) {
                 Some(rule) => self.apply(rule, at),
                 None => self.native(rule, lookup, at),

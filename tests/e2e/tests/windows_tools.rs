@@ -4,6 +4,7 @@
 //! Made by `cargo xtask windows`; skipped, and said so, by everybody else.
 
 use std::cell::RefCell;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -168,6 +169,10 @@ impl Drop for Relay {
 fn to_datadog(test: &str, pipe: &str) -> Result<Option<Session>> {
     let Some(session) = Session::on_windows(test, "split", Net8)? else { return Ok(None) };
     let spool = session.folder.with_extension("spool");
+    // What an earlier run could not send would come, too.
+    if spool.exists() {
+        fs::remove_dir_all(&spool)?;
+    }
     let session = session
         .args(["--share", "80", "--seconds", "6"])
         .set("CORPROF_UPLOAD_PERIOD", "1s")

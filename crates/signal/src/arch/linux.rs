@@ -9,6 +9,9 @@ use core::ffi::c_void;
 
 use super::Registers;
 
+/// Whether native code's unwind data tells of each instruction: `.eh_frame` does.
+pub const EPILOGUES_HAVE_RULES: bool = true;
+
 const SYS_GETTID: u64 = 186;
 const SYS_CLOCK_GETTIME: u64 = 228;
 const SYS_TIMER_SETTIME: u64 = 223;

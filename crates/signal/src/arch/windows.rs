@@ -5,6 +5,9 @@ compile_error!("the signal crate speaks x86-64 only");
 
 use super::Registers;
 
+/// Whether native code's unwind data tells of each instruction: Windows' says nothing of epilogues.
+pub const EPILOGUES_HAVE_RULES: bool = false;
+
 /// Offsets in the system's `CONTEXT` for x86-64. Source: `winnt.h`.
 const CONTEXT_RSP: u64 = 0x98;
 const CONTEXT_RBP: u64 = 0xa0;

@@ -36,6 +36,15 @@ fn slower(mut profile: Profile) -> Result<(Profile, String)> {
     Ok((profile, name))
 }
 
+/// Whether the list has all files, and four that differ in their names.
+fn can_be_told(files: &[Value]) -> Result<()> {
+    let mut distinct: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    ensure!(files.len() == 5 && distinct.len() == 5, "all, and four that can be told: {files:?}");
+    Ok(())
+}
+
 #[test]
 fn a_server_is_looked_at() -> Result<()> {
     let Some(browser) = browser("serve")? else { return Ok(()) };
@@ -86,11 +95,7 @@ fn a_server_is_looked_at() -> Result<()> {
     };
     is("all", &json!(before + after + other))?;
     is("services", &json!(["", "other", "shop"]))?;
-    let names = seen["files"].as_array().context("no list of files")?;
-    let mut distinct: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    ensure!(names.len() == 5 && distinct.len() == 5, "all, and four that can be told: {names:?}");
+    can_be_told(seen["files"].as_array().context("no list of files")?)?;
     is("service", &json!(before + after))?;
     is("before", &json!(before))?;
     is("after", &json!(after))?;
