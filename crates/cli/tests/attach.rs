@@ -17,20 +17,41 @@ const APART: Duration = Duration::from_millis(400);
 /// Far less than a runtime is waited for.
 const LIMIT: Duration = Duration::from_secs(15);
 
+/// Has the test's own program be the process that is attached to.
+const DEAF: &str = "CORPROF_TEST_DEAF";
+
 /// A process that looks like one of .NET, and is deaf.
 struct Deaf {
     child: Child,
-    _listener: UnixListener,
 }
 
 impl Deaf {
     fn new(dir: &Dir) -> Self {
-        let mut command = Command::new("sleep");
-        let child = command.arg("600").env("TMPDIR", &dir.0).spawn().unwrap();
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "no_signal_is_lost_whenever_it_comes", "--nocapture"]);
+        command.env(DEAF, "1").env("TMPDIR", &dir.0).stdout(Stdio::null());
+        let deaf = Self { child: command.spawn().unwrap() };
+        let begun = Instant::now();
+        let is_socket = |name: &str| name.starts_with("dotnet-diagnostic-");
+        let listens = || {
+            let mut entries = fs::read_dir(&dir.0).unwrap().flatten();
+            entries.any(|entry| entry.file_name().to_str().is_some_and(is_socket))
+        };
+        while !listens() {
+            assert!(begun.elapsed() < LIMIT, "it never listens");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        deaf
+    }
+
+    /// Listens as a runtime does that answers nobody, until it is killed.
+    fn be() {
+        let pid = std::process::id();
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
         let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
-        let socket = dir.path(&format!("dotnet-diagnostic-{}-{start}-socket", child.id()));
-        Self { child, _listener: UnixListener::bind(socket).unwrap() }
+        let name = format!("dotnet-diagnostic-{pid}-{start}-socket");
+        let _listener = UnixListener::bind(std::env::temp_dir().join(name)).unwrap();
+        std::thread::sleep(Duration::from_secs(600));
     }
 }
 
@@ -53,6 +74,9 @@ fn attach(dir: &Dir, pid: u32) -> Child {
 
 #[test]
 fn no_signal_is_lost_whenever_it_comes() {
+    if std::env::var_os(DEAF).is_some() {
+        return Deaf::be();
+    }
     for (signal, first) in [
         (Signal::SIGTERM, 0),
         (Signal::SIGTERM, 3),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use object::elf::{DT_NEEDED, DT_NULL, ET_DYN, FileHeader64};
@@ -109,7 +108,11 @@ impl Library {
 /// Opens a regular file. Another user's process may have put a pipe in its place, whose opening
 /// would wait for ever.
 fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NONBLOCK);
+    let file = options.open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
 }
 
@@ -228,6 +231,11 @@ mod tests {
         assert!(matches!(missing, Err(NotALibrary::Unreadable(_))));
         let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         assert!(matches!(Library::read(&text), Err(NotALibrary::NotElf)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_not_waited_at() {
         let pipe = std::env::temp_dir().join(format!("corprof-pipe-{}", std::process::id()));
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
         for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/")] {
