@@ -25,7 +25,7 @@ async function drive(page, seen) {
   await answered(page, () => page.uncheck('#fold'));
   seen.all = await wholeOf(page);
   seen.services = await options(page, '#service');
-  seen.files = await page.$$eval('#source option', (all) => all.map((o) => o.textContent));
+  seen.names = await page.$$eval('#source option', (all) => all.map((o) => o.textContent));
   await choose(page, '#service', service);
   seen.service = await wholeOf(page);
   seen.files = (await options(page, '#source')).length - 1;
