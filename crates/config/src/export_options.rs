@@ -31,8 +31,7 @@ const fn name(
     store: fn(&mut Config, String),
     help: &'static str,
 ) -> Opt {
-    let kind = Kind::Name { store };
-    Opt { var, aliases, flag: None, default: "", default_words, kind, help }
+    Opt { kind: Kind::Name { store }, ..text(var, aliases, default_words, store, help) }
 }
 
 /// The same with a flag.

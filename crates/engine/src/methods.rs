@@ -96,8 +96,11 @@ impl<N: Note> Methods<N> {
     #[must_use]
     pub fn see(&mut self, address: u64) -> Option<(u64, &Known<N>)> {
         let (start, known) = self.runs.range_mut(..=address).next_back()?;
+        if address >= known.end {
+            return None;
+        }
         known.seen = self.period;
-        (address < known.end).then_some((*start, known))
+        Some((*start, known))
     }
 
     /// The run that an address lies in.

@@ -83,9 +83,10 @@ pub const SCAN_SKIPS_MAX: usize = 64;
 /// without an end has them learned anew from then on.
 pub const CODE_RUNS_MAX: usize = 100_000;
 /// Bytes of them and their names from which on those are forgotten that no stack has had for some
-/// periods: a service has some thousands of methods in its stacks, and a thousand have a MiB.
+/// periods: a service has some thousands of methods in its stacks, and by reckoning a thousand have
+/// a MiB.
 pub const CODE_BYTES_KEPT: usize = 3 << 20;
-/// For how many periods such code is kept: learning it again costs some 20 µs.
+/// For how many periods such code is kept: what comes back has to be asked of the runtime again.
 pub const CODE_KEPT_PERIODS: u32 = 5;
 /// Distinct stacks an aggregate holds before further ones go under `[stacks over the limit]`.
 pub const STACKS_MAX: usize = 200_000;

@@ -207,7 +207,8 @@ fn code_that_no_stack_has_any_more_is_forgotten() {
     assert!(methods.table_if_changed(false).is_some());
     for period in 0..CODE_KEPT_PERIODS {
         assert!(methods.end_period(), "{period}");
-        assert!(methods.see(15).is_some() && methods.see(60).is_none());
+        // An address behind a run is none of its own.
+        assert!(methods.see(15).is_some() && methods.see(160).is_none());
         assert_eq!(methods.runs.len() as u64, RUNS + 1, "{period}");
     }
     assert!(methods.table_if_changed(false).is_none(), "nothing has changed");
