@@ -12,6 +12,7 @@ use signal::walk::{Bounds, Start, walk};
 use sys::clock;
 use sys::memory::{StackWindow, copy_own};
 use sys::proc::Blocked;
+use sys::thread_files::ThreadFiles;
 use unwind::prologue;
 
 use crate::event::BlockedStack;
@@ -45,7 +46,13 @@ impl BlockedReader {
     }
 
     /// Looks at a thread whose CPU clock has just been read as `cpu_ns`.
-    pub fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
+    pub fn look(
+        &mut self,
+        files: &mut ThreadFiles,
+        thread: ThreadRef,
+        tid: u32,
+        cpu_ns: u64,
+    ) -> Looked {
         let Some(record) = self.shared.records.get(thread.index as usize) else {
             return Looked::Unreadable;
         };
@@ -53,7 +60,7 @@ impl BlockedReader {
         let mut context = None;
         // It stands still, so what it says of itself does; unless it stands in a write.
         let note = || context = record.context().read();
-        let (call, sp, ip, bp) = match self.window.look(tid, end, note) {
+        let (call, sp, ip, bp) = match self.window.look(files, tid, end, note) {
             None => return Looked::Unreadable,
             Some(Blocked::Running) => return Looked::Running,
             Some(Blocked::At { call, sp, ip, bp }) => (call, sp, ip, bp),

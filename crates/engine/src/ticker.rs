@@ -100,6 +100,9 @@ impl Ticker {
         let mut settled = 0;
         let mut quiet_times = 0_u32;
         let _first = self.state.thread.set(std::thread::current());
+        if let Some(wall) = &mut self.wall {
+            wall.keep_files();
+        }
         while !self.state.stop.load(Ordering::Acquire) {
             if let Some(natives) = &mut self.natives {
                 natives.tick();

@@ -34,7 +34,8 @@ use signal::context::SpanContext;
 use signal::handler::Shared;
 use signal::record::{Record, ThreadRef};
 use sys::clock;
-use sys::proc::{SchedStat, voluntary_switches};
+use sys::proc::SchedStat;
+use sys::thread_files::ThreadFiles;
 
 use crate::blocked::{BlockedReader, Looked};
 use crate::delays::{Delays, Passed};
@@ -84,6 +85,7 @@ pub trait Kernel {
 
 /// The kernel that there is.
 pub struct Linux {
+    files: ThreadFiles,
     reader: BlockedReader,
     registry: Arc<Registry>,
     pauses: Arc<Pauses>,
@@ -99,15 +101,15 @@ impl Kernel for Linux {
     }
 
     fn sched_stat(&mut self, tid: u32) -> Option<SchedStat> {
-        SchedStat::read(tid)
+        self.files.sched_stat(tid)
     }
 
     fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
-        voluntary_switches(tid)
+        self.files.voluntary_switches(tid)
     }
 
     fn look(&mut self, thread: ThreadRef, tid: u32, cpu_ns: u64) -> Looked {
-        self.reader.look(thread, tid, cpu_ns)
+        self.reader.look(&mut self.files, thread, tid, cpu_ns)
     }
 
     fn held_up(&mut self, thread: ThreadRef, now_ns: u64, cpu_ns: u64) -> HeldUp {
@@ -162,8 +164,14 @@ impl WallSampler {
         inbox: Arc<Inbox>,
         beat: Beat,
     ) -> Self {
-        let kernel = Linux { reader: BlockedReader::new(shared), registry, pauses };
+        let reader = BlockedReader::new(shared);
+        let kernel = Linux { files: ThreadFiles::default(), reader, registry, pauses };
         Self::over(kernel, shared, inbox, beat)
+    }
+
+    /// Keeps files of threads open from now on; to be called by the thread that will tick.
+    pub fn keep_files(&mut self) {
+        self.kernel.files.keep();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is read of other threads at every beat allocates nothing.
 
 use sys::proc::{Blocked, SchedStat, Stat, voluntary_switches};
+use sys::thread_files::ThreadFiles;
 use sys::{clock, thread};
 use testing::Counting;
 
@@ -32,6 +33,18 @@ fn no_read_allocates() {
             assert_eq!(calls, 0, "{name} of {tid}");
         }
     }
+    let mut files = ThreadFiles::default();
+    files.keep();
+    let before = Counting::calls();
+    for round in 0..200 {
+        let exists = round % 2 == 0;
+        let tid = if exists { thread::own_id() } else { NOBODY };
+        assert_eq!(
+            (files.sched_stat(tid).is_some(), files.blocked(tid).is_some()),
+            (exists, exists)
+        );
+    }
+    assert_eq!(Counting::calls() - before, 0, "files that are kept");
     let before = Counting::calls();
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(Counting::calls() - before, 2, "the count counts");

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::proc::Blocked;
+use super::thread_files::ThreadFiles;
 
 /// Set once the kernel has refused `process_vm_readv`, as seccomp profiles of old container engines
 /// do; from then on `/proc/self/mem` is read.
@@ -71,9 +72,15 @@ impl StackWindow {
     ///
     /// `note` reads what else the thread changes. That it stood still all the time is for its clock
     /// to tell.
-    pub fn look(&mut self, tid: u32, end_of_stack: u64, note: impl FnOnce()) -> Option<Blocked> {
+    pub fn look(
+        &mut self,
+        files: &mut ThreadFiles,
+        tid: u32,
+        end_of_stack: u64,
+        note: impl FnOnce(),
+    ) -> Option<Blocked> {
         self.reset(end_of_stack);
-        let found = Blocked::read(tid)?;
+        let found = files.blocked(tid)?;
         if matches!(found, Blocked::At { .. }) {
             note();
         }

@@ -14,6 +14,7 @@ pub mod processors;
 pub mod stacks;
 pub mod stderr;
 pub mod thread;
+pub mod thread_files;
 pub mod timer;
 pub mod unix_socket;
 pub mod user;

@@ -1,30 +1,34 @@
 //! `/proc/self/task/<tid>/…`, read with plain system calls into a buffer on the stack: no
-//! allocation a read, no descriptor kept (the host may have few left).
+//! allocation a read, no descriptor kept (the host may have few left; see [`super::thread_files`]
+//! for the one thread that keeps some).
 
 use std::io;
 
 /// Room for what `stat`, `syscall`, `schedstat` and `comm` say: `stat` has up to about 350 bytes.
-const LINE_BYTES_MAX: usize = 512;
+pub(super) const LINE_BYTES_MAX: usize = 512;
 /// Room for `status`, which has up to about 2,000 bytes.
-const STATUS_BYTES_MAX: usize = 4096;
+pub(super) const STATUS_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
 
 /// Reads a file of a thread of this process, as far as there is room for it. The room is the
 /// caller's, so that nothing is copied: the wall sampler reads hundreds of these each second.
-fn read_file<'a>(tid: u32, file: &str, room: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut path = [0_u8; PATH_BYTES_MAX];
-    write_path(&mut path, tid, file)?;
-    // SAFETY: the path ends with NUL: it was written into zeroes that are one longer at least.
-    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return None;
-    }
+pub(super) fn read_file<'a>(tid: u32, file: &str, room: &'a mut [u8]) -> Option<&'a [u8]> {
+    let fd = open_file(tid, file)?;
     // SAFETY: the kernel writes at most as many bytes as there is room.
     let read = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
     // SAFETY: opened above, closed once.
     unsafe { libc::close(fd) };
     room.get(..usize::try_from(read).ok()?)
+}
+
+/// Opens a file of a thread of this process, to be closed by the caller; `None` if it can't be.
+pub(super) fn open_file(tid: u32, file: &str) -> Option<libc::c_int> {
+    let mut path = [0_u8; PATH_BYTES_MAX];
+    write_path(&mut path, tid, file)?;
+    // SAFETY: the path ends with NUL: it was written into zeroes that are one longer at least.
+    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    (fd >= 0).then_some(fd)
 }
 
 /// Writes `/proc/self/task/<tid>/<file>`; `None` if it doesn't fit with its NUL.
@@ -154,7 +158,7 @@ impl Blocked {
     }
 
     /// `running`, or `<number> <six arguments> <sp> <ip>`, or `-1 <sp> <ip>`.
-    fn parse(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let text = text.trim_ascii();
         if text == b"running" {
             return Some(Self::Running);
@@ -186,7 +190,7 @@ impl SchedStat {
         Self::parse(read_file(tid, "schedstat", &mut [0; LINE_BYTES_MAX])?)
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let mut fields = text.trim_ascii_end().split(|byte| *byte == b' ').map(number);
         let mut next = || fields.next().flatten();
         Some(Self { run_ns: next()?, delay_ns: next()?, turns: next()? })
@@ -197,9 +201,12 @@ impl SchedStat {
 /// `None` once it has ended.
 #[must_use]
 pub fn voluntary_switches(tid: u32) -> Option<u64> {
+    switches_of(read_file(tid, "status", &mut [0; STATUS_BYTES_MAX])?)
+}
+
+/// What `status` says of that.
+pub(super) fn switches_of(text: &[u8]) -> Option<u64> {
     const KEY: &[u8] = b"\nvoluntary_ctxt_switches:";
-    let mut room = [0; STATUS_BYTES_MAX];
-    let text = read_file(tid, "status", &mut room)?;
     // It is the last but one line.
     let start = text.windows(KEY.len()).rposition(|window| window == KEY)?;
     let rest = text.get(start.checked_add(KEY.len())?..)?;

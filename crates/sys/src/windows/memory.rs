@@ -5,6 +5,7 @@ use model::suspended::word_at;
 use super::api;
 use super::proc::Blocked;
 use super::suspension::{self, Seen};
+use super::thread_files::ThreadFiles;
 
 /// Copies from this process's own memory into `buffer`, as much as is there. Returns the bytes
 /// copied; 0 if the first page is gone.
@@ -61,7 +62,13 @@ impl StackWindow {
     ///
     /// `note` reads what else the thread changes, while it stands still: it allocates nothing,
     /// waits for nobody, and calls neither the system nor the runtime.
-    pub fn look(&mut self, tid: u32, _end_of_stack: u64, note: impl FnOnce()) -> Option<Blocked> {
+    pub fn look(
+        &mut self,
+        _files: &mut ThreadFiles,
+        tid: u32,
+        _end_of_stack: u64,
+        note: impl FnOnce(),
+    ) -> Option<Blocked> {
         self.words.clear();
         let known = suspension::state(tid);
         if known == Some(false) {

@@ -20,6 +20,7 @@ pub mod stacks;
 pub mod stderr;
 mod suspension;
 pub mod thread;
+pub mod thread_files;
 pub mod timer;
 pub mod unix_socket;
 pub mod user;
