@@ -35,7 +35,7 @@ const EXPECTED: [Expected; 9] = [
     Expected { name: "name", instructions: 82, in_tests: Some(128), allocator: 0.0 },
     Expected { name: "charge", instructions: 2_030, in_tests: Some(3_473), allocator: 0.0 },
     Expected { name: "charge-new", instructions: 11_973, in_tests: None, allocator: 3.8 },
-    Expected { name: "pprof", instructions: 3_026_477, in_tests: None, allocator: 668.0 },
+    Expected { name: "pprof", instructions: 1_296_294, in_tests: None, allocator: 668.0 },
     Expected { name: "waiting", instructions: 27_684_639, in_tests: None, allocator: 282.0 },
 ];
 

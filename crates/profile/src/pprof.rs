@@ -127,7 +127,7 @@ pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::R
     let mut encoder = Encoder {
         dialect,
         profile,
-        out: BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(out, compression(profile))),
+        out: BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(out, PRESSED)),
         message: Message::default(),
         head: Message::default(),
         nested: Message::default(),
@@ -151,15 +151,11 @@ pub fn write_for<W: Write>(dialect: Dialect, profile: &Profile, out: W) -> io::R
 /// Bytes that are pressed at a time: fields are small, and each call has its price.
 const CHUNK_BYTES: usize = 32 << 10;
 
+/// How hard to press. A tenth of a file's size is not worth half of what making it costs.
+const PRESSED: Compression = Compression::fast();
+
 /// Stacks that are kept as they were written.
 const STACKS_KEPT: usize = 16;
-
-/// How hard to press. A profile of thousands of threads is much of the same, and gets small anyhow;
-/// pressing it well is most of what an idle process costs.
-fn compression(profile: &Profile) -> Compression {
-    const MANY_SAMPLES: usize = 4_000;
-    if profile.samples.len() > MANY_SAMPLES { Compression::fast() } else { Compression::default() }
-}
 
 struct Encoder<'a, W: Write> {
     dialect: Dialect,
