@@ -68,14 +68,14 @@ impl ThreadFiles {
         if let Some(bytes) = place.read(tid, file, room) {
             return room.get(..bytes);
         }
-        // It has ended, and perhaps another thread has its number by now.
-        place.release();
-        let read = proc::read_file(tid, name, room);
-        if read.is_none() {
-            // Perhaps for want of descriptors: the next reading has those of all places.
+        if place.descriptors.get(file) == Some(&NONE) {
+            // There may be no descriptor left: by the process's limit, or by the system's.
             places.iter_mut().for_each(Place::release);
+        } else {
+            // It has ended, and perhaps another thread has its number by now.
+            place.release();
         }
-        read
+        proc::read_file(tid, name, room)
     }
 }
 
