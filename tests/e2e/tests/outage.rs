@@ -431,7 +431,7 @@ fn killed_while_it_writes_it_loses_no_finished_period() -> Result<()> {
     form.on(&[Net9], |version| {
         let intake = Intake::start()?;
         let (mut all, mut in_the_middle, mut while_up) = (Periods::new(), 0, 0);
-        let mut first = None;
+        let (mut first, mut last) = (None, None);
         for round in 0..rounds {
             let is_up = round % 4 == 1;
             intake.be(if is_up { Manners::Good } else { Manners::Resets });
@@ -446,29 +446,32 @@ fn killed_while_it_writes_it_loses_no_finished_period() -> Result<()> {
             in_the_middle += usize::from(was_writing);
             while_up += usize::from(is_up);
             all.extend(before_the_kill(&run));
+            last = Some(run);
         }
-        let spool = first.context("no round")?;
+        let (spool, run) = first.zip(last).context("no round")?;
         println!("    {in_the_middle} of {rounds} killed in the middle of a file");
         let by_starts = intake.taken().len();
         intake.be(Manners::Good);
         flush(&spool, &intake)?;
         intake.check()?;
         let (taken, arrived) = (intake.taken().len(), arrived(&intake)?);
-        let missing: Vec<_> = all.difference(&arrived).collect();
-        ensure!(missing.is_empty(), "{missing:?} of {} are missing", all.len());
         // One that was taken, and whose file was not removed any more.
         let twice = taken - arrived.len();
-        ensure!(twice <= while_up, "{twice} came twice, of {while_up} killed while it was up");
         let left = fs::read_dir(&spool)?.flatten().map(|entry| entry.file_name());
         let left: Vec<_> = left.collect();
-        ensure!(left.is_empty(), "left behind: {left:?}");
         println!(
-            "    {} finished periods of {rounds} processes, all arrived: {by_starts} requests of \
-             starts, {} of the flush; {twice} twice",
+            "    {} finished periods of {rounds} processes: {by_starts} requests of starts, {} of \
+             the flush; {twice} twice",
             all.len(),
             taken - by_starts
         );
-        Ok(())
+        let mut checks = Checks::new(&run);
+        let there = all.intersection(&arrived).count() as u64;
+        checks.between("finished periods that arrived", there, all.len() as u64, all.len() as u64);
+        checks
+            .that(twice <= while_up, format!("{twice} came twice, of {while_up} killed meanwhile"));
+        checks.that(left.is_empty(), format!("left behind: {left:?}"));
+        checks.done()
     })
 }
 

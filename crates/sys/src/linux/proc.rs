@@ -5,9 +5,9 @@
 use std::io;
 
 /// Room for what `stat`, `syscall`, `schedstat` and `comm` say: `stat` has up to about 350 bytes.
-pub(super) const LINE_BYTES_MAX: usize = 512;
+const LINE_BYTES_MAX: usize = 512;
 /// Room for `status`, which has up to about 2,000 bytes.
-pub(super) const STATUS_BYTES_MAX: usize = 4096;
+const STATUS_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
 

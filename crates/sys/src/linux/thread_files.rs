@@ -27,11 +27,20 @@ struct Place {
 /// No thread's.
 const FREE: Place = Place { tid: 0, descriptors: [NONE; FILES.len()] };
 
+/// Room for what a file says: `status` has up to about 2,000 bytes.
+const ROOM_BYTES: usize = 4096;
+
 /// Files of threads of this process, for one thread that reads them.
-#[derive(Default)]
 pub struct ThreadFiles {
     /// None: files are opened for each reading.
     places: Option<Box<[Place; PLACES]>>,
+    room: Box<[u8; ROOM_BYTES]>,
+}
+
+impl Default for ThreadFiles {
+    fn default() -> Self {
+        Self { places: None, room: Box::new([0; ROOM_BYTES]) }
+    }
 }
 
 impl ThreadFiles {
@@ -47,22 +56,23 @@ impl ThreadFiles {
 
     /// Reads `schedstat`; `None` once the thread has ended, or if the kernel doesn't count.
     pub fn sched_stat(&mut self, tid: u32) -> Option<SchedStat> {
-        SchedStat::parse(self.read(tid, SCHEDSTAT, &mut [0; proc::LINE_BYTES_MAX])?)
+        SchedStat::parse(self.read(tid, SCHEDSTAT)?)
     }
 
     /// Reads `syscall`; `None` once the thread has ended, or if the kernel refuses.
     pub fn blocked(&mut self, tid: u32) -> Option<Blocked> {
-        Blocked::parse(self.read(tid, SYSCALL, &mut [0; proc::LINE_BYTES_MAX])?)
+        Blocked::parse(self.read(tid, SYSCALL)?)
     }
 
     /// How often a thread has given up the processor by itself, which is how often it has waited;
     /// `None` once it has ended.
     pub fn voluntary_switches(&mut self, tid: u32) -> Option<u64> {
-        proc::switches_of(self.read(tid, STATUS, &mut [0; proc::STATUS_BYTES_MAX])?)
+        proc::switches_of(self.read(tid, STATUS)?)
     }
 
-    fn read<'a>(&mut self, tid: u32, file: usize, room: &'a mut [u8]) -> Option<&'a [u8]> {
+    fn read(&mut self, tid: u32, file: usize) -> Option<&[u8]> {
         let name = FILES.get(file)?;
+        let room = self.room.as_mut_slice();
         let Some(places) = &mut self.places else { return proc::read_file(tid, name, room) };
         let place = places.get_mut(tid as usize % PLACES)?;
         if let Some(bytes) = place.read(tid, file, room) {
