@@ -98,7 +98,8 @@ fn attached(run: &Run) -> Result<Checks<'_>> {
     let (true_a, true_b) = (run.number("cpu_a_ns")?, run.number("cpu_b_ns")?);
     let truth = true_a as f64 / (true_a + true_b).max(1) as f64;
     checks.share_of_uneven("MethodA", share, truth, a.count + b.count);
-    checks.at_least("periods", run.profiles.len() as u64, 6);
+    // Two at least of each time: a second that comes late has two in one.
+    checks.at_least("periods", run.profiles.len() as u64, 4);
     checks.roots(0.99);
     Ok(checks)
 }
