@@ -107,27 +107,32 @@ impl Tasks {
 }
 
 #[cfg(test)]
+impl Tasks {
+    /// Of one thread, looked at for ten seconds, in which it ran and waited for a processor for so
+    /// many seconds.
+    pub(crate) fn of_one(ran_s: u64, waited_s: u64) -> Self {
+        let begin = Instant::now();
+        let before = Seen { ran_ns: 7_000_000_000, waited_ns: 9_000_000_000 };
+        let last = Seen {
+            ran_ns: before.ran_ns + ran_s * 1_000_000_000,
+            waited_ns: before.waited_ns + waited_s * 1_000_000_000,
+        };
+        Self {
+            times: BTreeMap::from([(1, Times { before, last })]),
+            looked: Some((begin, begin + std::time::Duration::from_secs(10))),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn what_a_program_could_not_have_had_is_not_missing() {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        let begin = Instant::now();
-        let of = |ran_s: u64, waited_s: u64| {
-            let before = Seen { ran_ns: 7_000_000_000, waited_ns: 9_000_000_000 };
-            let last = Seen {
-                ran_ns: before.ran_ns + ran_s * 1_000_000_000,
-                waited_ns: before.waited_ns + waited_s * 1_000_000_000,
-            };
-            Tasks {
-                times: BTreeMap::from([(1, Times { before, last })]),
-                looked: Some((begin, begin + Duration::from_secs(10))),
-                ..Tasks::default()
-            }
-            .share_got()
-        };
+        let of = |ran_s, waited_s| Tasks::of_one(ran_s, waited_s).share_got();
         let is = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         is(Tasks::default().share_got(), 1.0);
         is(of(0, 0), 1.0);
