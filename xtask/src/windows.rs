@@ -113,12 +113,13 @@ fn build(wine: &Wine) -> Result<()> {
     Ok(())
 }
 
-/// Runs the unit tests of what asks Windows, and of what decodes its answers; of the handler, and
-/// of connections that stand still.
+/// Runs the unit tests of what asks Windows, and of what decodes its answers; of the handler, of
+/// connections that stand still, and of who is believed at a pipe.
 fn unit_tests(wine: &Wine) -> Result<()> {
     run_tests(wine, &["sys", "unwind"], &["--lib"], &[])?;
     run_tests(wine, &["signal"], &["--test", "context"], &[])?;
-    run_tests(wine, &["export"], &["--lib"], &["socket::"])
+    run_tests(wine, &["export"], &["--lib"], &["socket::"])?;
+    run_tests(wine, &["diagnostics"], &["--lib"], &["windows::"])
 }
 
 /// Builds tests of packages, and runs those of such names in Wine.

@@ -90,6 +90,7 @@ mod tests {
         assert_eq!(Reader(&[255; 8]).text(), Err(Malformed::Short));
     }
 
+    #[cfg(unix)]
     #[test]
     fn an_environment_is_counted_texts() {
         let mut bytes = 3_u32.to_le_bytes().to_vec();

@@ -107,21 +107,24 @@ impl Socket {
     }
 }
 
-/// A named pipe of this machine.
+/// A named pipe of this machine, served by one process.
 #[derive(Clone, Debug)]
 pub struct Pipe {
     path: PathBuf,
+    pid: u32,
 }
 
 impl Pipe {
-    /// The pipe of that name, whether there is one or not.
+    /// The pipe of that name, whether there is one or not, at which that process listens. Nobody
+    /// else is spoken to, nor is anybody if the system doesn't say who listens: any user may make a
+    /// pipe of a name that is not taken yet.
     #[must_use]
-    pub fn named(name: &str) -> Self {
-        Self { path: PathBuf::from(format!("{PIPES}{name}")) }
+    pub fn new(name: &str, pid: u32) -> Self {
+        Self { path: PathBuf::from(format!("{PIPES}{name}")), pid }
     }
 
     fn of_runtime(pid: u32) -> Self {
-        Self::named(&format!("{PREFIX}{pid}"))
+        Self::new(&format!("{PREFIX}{pid}"), pid)
     }
 
     /// Where it is.
@@ -139,7 +142,7 @@ impl Pipe {
     /// Sends one message, and reads the one that answers it, of at most so many bytes.
     ///
     /// # Errors
-    /// If nobody is there; `TimedOut` after the deadline.
+    /// If nobody is there, or another process; `TimedOut` after the deadline.
     pub fn ask(&self, message: &[u8], room: usize, deadline: Instant) -> io::Result<Vec<u8>> {
         let mut connection = self.connection(deadline)?;
         connection.send(message, deadline)?;
@@ -150,7 +153,13 @@ impl Pipe {
     }
 
     fn connection(&self, deadline: Instant) -> io::Result<Connection> {
-        unix_socket::connect(&self.path, left(deadline)?).map(Connection)
+        let stream = unix_socket::connect(&self.path, left(deadline)?)?;
+        let what = match unix_socket::server_pid(&stream) {
+            Ok(heard) if heard == self.pid => return Ok(Connection(stream)),
+            Ok(heard) => format!("process {heard} listens at it, and not process {}", self.pid),
+            Err(error) => format!("the system doesn't say which process listens at it: {error}"),
+        };
+        Err(io::Error::other(what))
     }
 }
 
@@ -191,4 +200,40 @@ impl Stream for Connection {
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::control_socket::{ControlSocket, read_text, write_text};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn nobody_but_the_process_that_is_meant_is_spoken_to() {
+        let own = std::process::id();
+        let name = format!("corprof-test-peer-{own}");
+        let pipe = Pipe::new(&name, own);
+        let server = ControlSocket::bind(pipe.path()).expect("a pipe");
+        let until = Instant::now() + LONG;
+        let other = Pipe::new(&name, own.wrapping_add(4));
+        let refused = other.ask(b"status", 8, until).expect_err("another process");
+        assert_eq!(refused.kind(), io::ErrorKind::Other, "{refused}");
+        assert!(refused.to_string().contains(&format!("process {own} listens")), "{refused}");
+        // Who was hung up on may be seen, and has said nothing.
+        let visited = server.accept(Some(Duration::ZERO));
+        if let Ok(Some(mut visitor)) = visited {
+            assert!(read_text(&mut visitor, until).is_err());
+        }
+        let asking = std::thread::spawn(move || pipe.ask(b"status", 8, until));
+        let mut visitor = loop {
+            if let Ok(visitor) = server.accept(Some(LONG)) {
+                break visitor.expect("somebody");
+            }
+        };
+        assert_eq!(read_text(&mut visitor, until).expect("a text"), "status");
+        write_text(&mut visitor, "running", until).expect("answered");
+        assert_eq!(asking.join().expect("it ends").expect("an answer"), b"running");
+    }
 }

@@ -11,7 +11,7 @@ use signal::epilogue::EPILOGUE_BYTES;
 use signal::frames::Frames;
 use signal::sample::StackCopy;
 use signal::tables::Tables;
-use signal::walk::{Bounds, Guess, walk};
+use signal::walk::{Bounds, Guess, Start, walk};
 use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
@@ -196,6 +196,7 @@ impl Symbolizer {
     ) -> Option<Rewalked> {
         let Guess { start, frames_before, last_before } = copy.guess;
         let sure = first.get(..frames_before as usize)?;
+        self.learn_leaf(copy);
         let ip = start.registers.ip;
         let mut code = [0; EPILOGUE_BYTES];
         let leaf = start.exact && self.native.module(ip).is_none();
@@ -238,6 +239,20 @@ impl Symbolizer {
             };
         }
         None
+    }
+
+    /// Code without unwind data pushes nothing: that is Windows' convention, and what the runtime's
+    /// stubs do everywhere. So if what was interrupted is no code that anybody knows, as where
+    /// memory became code a moment ago, and a return address is on top of its stack, it is a stub.
+    fn learn_leaf(&mut self, copy: &StackCopy) {
+        let Start { registers, exact } = copy.guess.start;
+        if !exact || self.know(registers.ip) {
+            return;
+        }
+        let on_top = copy.read(registers.sp);
+        if on_top.is_some_and(|address| self.know(address.wrapping_sub(1))) {
+            self.learn_stub(registers.ip);
+        }
     }
 
     /// Whether an address lies in code, as far as anybody knows; learns it, if it is managed.
@@ -404,7 +419,6 @@ impl Symbolizer {
 
     /// Asks the runtime what lies at an address, once for each method.
     fn learn(&mut self, address: u64) {
-        let stub = Name { display: STUB.to_owned(), ..Name::default() };
         let found = self.runtime.look_up(address);
         if found.is_none() {
             // A library that was loaded a moment ago would be taken for a stub, and a thread that
@@ -414,9 +428,11 @@ impl Symbolizer {
                 return;
             }
         }
-        let (code, names) = match found {
-            Some((code, names)) => (Some(code), names),
-            None => (None, None),
+        let Some((code, names)) = found else {
+            if self.executable.holds(address) {
+                self.learn_stub(address);
+            }
+            return;
         };
         let name = match names {
             Some(names) => Name {
@@ -426,18 +442,24 @@ impl Symbolizer {
                 token: names.token,
                 kind: Some(FrameKind::Managed),
             },
-            None => stub,
-        };
-        let note = Arc::new(name);
-        let is_outdated = match code {
-            Some(code) => self.methods.learn(&code, &note),
-            None => self.executable.holds(address) && self.methods.learn_stub(address, &note),
+            None => stub(),
         };
         // Other code was there before: its addresses mean something else now.
-        if is_outdated {
+        if self.methods.learn(&code, &Arc::new(name)) {
             self.forget_names();
         }
     }
+
+    fn learn_stub(&mut self, address: u64) {
+        if self.methods.learn_stub(address, &Arc::new(stub())) {
+            self.forget_names();
+        }
+    }
+}
+
+/// The name of code that is no method's.
+fn stub() -> Name {
+    Name { display: STUB.to_owned(), ..Name::default() }
 }
 
 /// The place of an IL instruction in its assembly's file, as one number: the method's token, then

@@ -11,8 +11,9 @@ namespace Corprof.TestApps;
 /// One thread divides its CPU time: --share PERCENT of A, --seconds N. In slices of half to one
 /// and a half milliseconds, as chance will have it; with --in-step in periods of ten milliseconds
 /// of the thread's CPU time, by its clock, first A and then B. It goes on until it has used
-/// --cpu-seconds N, too, however busy the machine. With --lost FOLDER it works in that folder, and
-/// removes it. With --become USER the process is that user's after two seconds.
+/// --cpu-seconds N, too, however busy the machine, and with --until FILE until that file is there.
+/// With --lost FOLDER it works in that folder, and removes it. With --become USER the process is
+/// that user's after two seconds.
 /// </summary>
 /// <remarks>
 /// Slices of one length would be in step with the kernel's tick on some machines, and a
@@ -38,6 +39,9 @@ static unsafe class Split
     [DllImport("libc", EntryPoint = "setuid")]
     static extern int SetUser(uint user);
 
+    // Whether the file has come, or none is waited for.
+    static volatile bool isTime = true;
+
     static long cpuInA;
     static long cpuInB;
     static long sink;
@@ -57,6 +61,8 @@ static unsafe class Split
             Directory.SetCurrentDirectory(folder);
             Directory.Delete(folder);
         }
+        var until = arguments.Has("until") ? arguments.Text("until") : "";
+        isTime = until.Length == 0;
         void Run() => Live(share, seconds, cpuSeconds, inStep, truth);
         var worker = new Thread(Run) { Name = "splitter" };
         worker.Start();
@@ -64,6 +70,12 @@ static unsafe class Split
         {
             Thread.Sleep(2000);
             truth.Add("became", SetUser((uint)arguments.Int("become", 0)));
+        }
+        if (until.Length > 0)
+        {
+            while (!File.Exists(until))
+                Thread.Sleep(100);
+            isTime = true;
         }
         worker.Join();
         truth.Tell();
@@ -73,7 +85,11 @@ static unsafe class Split
     {
         var begin = Kernel.ThreadCpu;
         var watch = Stopwatch.StartNew();
-        while (watch.Elapsed.TotalSeconds < seconds || Kernel.ThreadCpu - begin < cpuSeconds * 1e9)
+        bool IsEarly() =>
+            !isTime
+            || watch.Elapsed.TotalSeconds < seconds
+            || Kernel.ThreadCpu - begin < cpuSeconds * 1e9;
+        while (IsEarly())
         {
             if (inStep)
                 Repeat(share);

@@ -20,6 +20,7 @@
 //! four standard deviations of the samples taken; and it holds in both directions.
 #![forbid(unsafe_code)]
 
+mod again;
 mod alone;
 pub mod arrivals;
 mod built;
@@ -37,6 +38,7 @@ mod view;
 mod wine;
 pub mod wire;
 
+pub use again::measured;
 pub use alone::Alone;
 pub use built::{Built, built, hook, oracle};
 pub use checks::Checks;

@@ -58,7 +58,7 @@ pub fn ctl(args: &CtlArgs) -> Result<u8, Failure> {
 /// # Errors
 /// That there is none, and what to do.
 pub fn pipe_of(pid: u32) -> anyhow::Result<Pipe> {
-    let pipe = Pipe::named(&socket_name(pid, 0));
+    let pipe = Pipe::new(&socket_name(pid, 0), pid);
     ensure!(
         pipe.is_there(),
         "process {pid} has no agent that listens: start it with `corprof run`, or attach with \
@@ -76,6 +76,7 @@ pub fn ask(pipe: &Pipe, request: &Request) -> anyhow::Result<Pairs> {
     let asked = pipe.ask(request.to_text().as_bytes(), ANSWER_BYTES_MAX, Instant::now() + PATIENCE);
     let answer = asked.map_err(|error| match error.kind() {
         ErrorKind::TimedOut => anyhow!("the agent at {shown} doesn't answer"),
+        ErrorKind::Other => anyhow!("nobody is believed at {shown}: {error}"),
         _ => anyhow!(
             "nobody answers at {shown}: {error}; the agent is gone, or it is another user's"
         ),

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use model::EndReason;
 use profile::{Limits, ThreadKey};
-use signal::arch::Registers;
-use signal::walk::{Guess, Start};
 
 use super::*;
 use testing::Random;
@@ -14,6 +12,8 @@ use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
 use crate::gc_waits::InPause;
 use crate::publish::Publisher;
 use crate::runtime::{IlStep, ModuleKey};
+
+mod guesses;
 
 const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true, timeline: false };
 const T: ThreadRef = thread(0, 1);
@@ -392,51 +392,6 @@ fn a_row_of_nameless_functions_is_shown_as_one() {
     let apart = books.accounts.intern(&walked(&[start, method(1), start]));
     assert_ne!(apart, once);
     assert_ne!(books.accounts.intern(&walked(&[method(1), start])), apart);
-}
-
-/// A sample whose second frame was guessed, with its stack: frames of two words each, from there.
-fn guessed(frames: &[u64], words: &[u64]) -> Sample {
-    const STACK: u64 = 0x7000_0000;
-    let mut sample = sample(T, frames, 1);
-    sample.guessed = true;
-    let registers = Registers { ip: frames[1] + 1, sp: STACK, bp: Some(STACK) };
-    sample.copy.guess =
-        Guess { start: Start { registers, exact: false }, frames_before: 1, last_before: 1 };
-    sample.copy.stack_end = STACK + 8 * words.len() as u64;
-    let copied =
-        words.iter().map(|word| if (1..1000).contains(word) { STACK + 8 * word } else { *word });
-    sample.copy.words.iter_mut().zip(copied).for_each(|(place, word)| *place = word);
-    sample.copy.length = words.len() as u32;
-    sample
-}
-
-#[test]
-fn a_guess_is_walked_again_or_counted() {
-    let mut books = Books::new(BOTH);
-    books.start(T);
-    // The methods of the table have no code in memory, hence no rows: a guess remains.
-    let frames = [method(0), method(1), method(2)];
-    books.accounts.sample(&guessed(&frames, &[2, method(2) + 1, 0, 0]));
-    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 1);
-    assert_eq!(books.take(), ["M0<M1<M2 running: 1 1 1"]);
-    // What was found by a guess and is no code is cut off, also when it was seen before.
-    let astray = [method(0), method(1), 0x10, method(2)];
-    for _ in 0..2 {
-        books.sample(T, &[0x10], 1);
-        books.accounts.sample(&guessed(&astray, &[2, 0x11, 0, 0]));
-        let rows = books.take();
-        assert_eq!(rows[0], "M0<M1<[no unwind rule] running: 1 1 1", "{rows:?}");
-    }
-    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 3);
-    // With rows, nothing is guessed: this method keeps a frame pointer.
-    let code = WITH_HANDLER.to_vec().leak();
-    let body = code.as_ptr() as u64;
-    books.table.add(2, body, body + code.len() as u64);
-    // Two words, then what it was called by, whose frame has rows too.
-    let words = [2, body + 5, 4, body + 5, 0, 0, 0];
-    books.accounts.sample(&guessed(&[method(0), body + 4, 0x10], &words));
-    assert_eq!(books.take(), ["M0<M<M<M running: 1 1 1"]);
-    assert_eq!(lost(books.accounts.shared, Loss::GuessedFrame), 3);
 }
 
 #[test]

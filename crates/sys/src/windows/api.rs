@@ -226,6 +226,7 @@ unsafe extern "system" {
     pub fn GetModuleFileNameW(module: Handle, name: *mut u16, size: u32) -> u32;
     pub fn GetModuleHandleA(name: *const u8) -> Handle;
     pub fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut Handle) -> i32;
+    pub fn GetNamedPipeServerProcessId(pipe: Handle, pid: *mut u32) -> i32;
     pub fn GetOverlappedResult(
         file: Handle,
         state: *mut Overlapped,

@@ -80,6 +80,17 @@ impl Channel {
         Ok(self.within(left, call)?.ok_or(io::ErrorKind::TimedOut)?)
     }
 
+    /// The process that made the pipe.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn server_pid(&self) -> io::Result<u32> {
+        let mut pid = 0;
+        // SAFETY: an open pipe, and a valid place for a number.
+        let told = unsafe { api::GetNamedPipeServerProcessId(raw(&self.pipe), &raw mut pid) };
+        if told == 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    }
+
     /// Begins a call, and returns when it has ended: by itself, or called off when `left` gives no
     /// more time. Returns how many bytes it was about; `None` if it was called off.
     fn within(

@@ -48,6 +48,14 @@ pub fn connect(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     }
 }
 
+/// The process that serves the pipe.
+///
+/// # Errors
+/// That the system doesn't say: then it is not known who listens.
+pub fn server_pid(stream: &LocalStream) -> io::Result<u32> {
+    stream.channel.server_pid()
+}
+
 /// Whether there is a pipe of that name. Nobody is connected to it for that: whoever serves it may
 /// take its end away for a moment, or for good, after a visitor who says nothing.
 #[must_use]
@@ -125,6 +133,7 @@ mod tests {
         let server = ControlSocket::bind(&path).expect("a pipe");
         let mut stream = connect(&path, LONG).expect("connected");
         let mut visitor = server.accept(Some(LONG)).expect("no trouble").expect("somebody");
+        assert_eq!(server_pid(&stream).expect("told"), std::process::id());
         set_timeouts(&mut stream, Duration::from_millis(20)).expect("set");
         let late = stream.read(&mut [0; 8]).map_err(|error| error.kind());
         assert_eq!(late, Err(ErrorKind::TimedOut));
