@@ -108,7 +108,11 @@ fn a_signal_that_ends_the_program_is_its_exit_code() {
     let script = format!("{} kill -INT $$", leaves_profile(&dir, &[1]));
     dir.run_sh(&[], &script).check(
         128 + 2,
-        &["ended by SIGINT after", "what came after the last file: up to 5s are missing"],
+        &[
+            "ended by SIGINT after",
+            "what came after the last file: up to 5s are missing",
+            "counted 500 ms while it was profiled; ",
+        ],
     );
     dir.run_sh(&["--json=r.json"], &script).check(128 + 2, &["warning: the program was ended by"]);
 }
@@ -222,7 +226,7 @@ fn the_report_goes_to_standard_error() {
             "  600 ms  75.0 %          0    0.0 %            Shop.Prices.Sum(int)  Shop.dll\n",
             "   600 ms  75.0 %      1.40 s  100.0 %  Shop.Program.Main(string[])  Shop.dll\n",
             "total     800 ms CPU in 80 samples, 1.40 s wall",
-            "counted 1.00 s for the process",
+            "counted 1.00 s while it was profiled; ",
             "the profiler's own threads make 808 ms (-19.2 %)",
             "profiler  used 8.00 ms CPU (0.8 % of the program's, 0.4 % of a processor) and 3.00 \
              MiB of memory",
