@@ -133,6 +133,8 @@ export interface Diff {
   base: { files: number; ns: number; requests: number };
   new: { files: number; ns: number; requests: number };
   rows: DiffRow[];
+  /** Whether nothing can be told of one run a side. */
+  needs_runs: boolean;
 }
 
 export interface Line {

@@ -95,10 +95,14 @@ export function showDiff(diff: Diff, choose: (name: string, module: string) => v
   const rest = diff.rows.length - sure.length;
   const slower = sure.filter((row) => (of(row)?.change ?? 0) > 0).length;
   const counts = `${slower} slower, ${sure.length - slower} faster`;
+  const nothing = diff.needs_runs
+    ? 'This time is measured and not sampled: what of it is chance can only be told from several '
+      + 'processes on each side. Of one, compare CPU time.'
+    : `Nothing differs by more than chance explains, of ${rest} functions.`;
   element('verdict').textContent = sure.length > 0
     ? `Time ${each}: ${counts}; what got slower comes first. ${rest} others differ by no more than `
       + 'chance explains.'
-    : `Nothing differs by more than chance explains, of ${rest} functions.`;
+    : nothing;
 }
 
 /** Shows the lines of a function with their own time. */

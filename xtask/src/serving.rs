@@ -1,5 +1,5 @@
 //! `cargo xtask bench serve` and `cargo xtask fuzz intake`: tests of `corprof serve` that are short
-//! with every change, in their long form. They are in `crates/cli/tests/serve.rs`.
+//! with every change, in their long form. They are in `crates/cli/tests/serve`.
 
 use anyhow::{Context, Result, bail, ensure};
 

@@ -1,27 +1,27 @@
 //! What can be typed.
 
+mod options;
 mod processes;
+mod rows;
 mod running;
 mod sending;
 mod serving;
 mod viewing;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{
-    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
-    ValueEnum,
-};
-use config::{Kind, OPTIONS, Opt};
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::filters::Filters;
 
+pub use options::{NOTHING, ProfilerOptions};
 use processes::{DOCTOR_EXAMPLES, DOCTOR_LONG, PS_EXAMPLES, PS_LONG};
 pub use processes::{DoctorArgs, PsArgs};
+use rows::by;
+pub use rows::{By, Clock, Sort};
 use running::{ATTACH_EXAMPLES, ATTACH_LONG, CTL_EXAMPLES, CTL_LONG};
 pub use running::{AttachArgs, CtlAction, CtlArgs};
 use sending::{FLUSH_EXAMPLES, FLUSH_LONG, UPLOAD_EXAMPLES, UPLOAD_LONG};
@@ -352,159 +352,6 @@ pub struct EnvArgs {
     /// The profiler's own options.
     #[command(flatten)]
     pub options: ProfilerOptions,
-}
-
-/// What a row of a table is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
-    /// A function
-    Function,
-    /// A thread
-    Thread,
-    /// What threads were doing (wall time)
-    State,
-    /// An assembly or a native library
-    Module,
-    /// An endpoint, as requests go to
-    Endpoint,
-    /// A span of a trace
-    Span,
-    /// A value of the label with this name
-    Label(String),
-}
-
-/// As it is typed.
-impl fmt::Display for By {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Function => f.write_str("function"),
-            Self::Thread => f.write_str("thread"),
-            Self::State => f.write_str("state"),
-            Self::Module => f.write_str("module"),
-            Self::Endpoint => f.write_str("endpoint"),
-            Self::Span => f.write_str("span"),
-            Self::Label(name) => write!(f, "label:{name}"),
-        }
-    }
-}
-
-fn by(text: &str) -> Result<By, String> {
-    let plain = [By::Function, By::Thread, By::State, By::Module, By::Endpoint, By::Span];
-    let names = || plain.clone().map(|by| by.to_string()).join(", ");
-    let label = text.strip_prefix("label:").filter(|name| !name.is_empty());
-    let label = label.map(|name| By::Label(name.to_owned()));
-    let found = plain.iter().find(|by| by.to_string() == text).cloned().or(label);
-    found.ok_or_else(|| format!("none of {}, label:NAME", names()))
-}
-
-/// What a table is sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Time in the function itself
-    #[value(name = "self")]
-    Own,
-    /// Time in the function and in what it called
-    Total,
-}
-
-/// Which time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Clock {
-    /// Time on a processor
-    Cpu,
-    /// Time on the clock, waiting included
-    Wall,
-}
-
-/// What to say of options that switch everything off.
-pub const NOTHING: &str = "with CPU and wall time both off (--cpu-enabled, --wall-enabled) there \
-                           is nothing to profile; leave one on";
-
-/// The profiler's options that were given, from the one list in crate `config`.
-#[derive(Clone, Debug, Default)]
-pub struct ProfilerOptions {
-    /// Options with their values, which are good ones.
-    pub given: Vec<(&'static Opt, String)>,
-}
-
-impl ProfilerOptions {
-    /// Whether they switch everything off, together with the variables that are set.
-    pub fn profiles_nothing(&self, var: impl Fn(&str) -> Option<String>) -> bool {
-        let value = |name: &'static str| {
-            let value = self.get(name).map(str::to_owned).or_else(|| var(name))?;
-            Some((name.to_owned(), value))
-        };
-        let vars = ["CORPROF_CPU_ENABLED", "CORPROF_WALL_ENABLED"].into_iter().filter_map(value);
-        let config = config::Config::from_vars(vars, "").0;
-        !config.cpu_enabled && !config.wall_enabled
-    }
-
-    /// Names of variables, and the values given for them. Paths are absolute: the process that
-    /// they are for has another folder, or may change it.
-    pub fn settings(&self) -> Vec<(String, String)> {
-        let absolute = |value: &String| std::path::absolute(value).ok();
-        let pair = |(option, value): &(&'static Opt, String)| {
-            let path = option.is_path().then(|| absolute(value)).flatten();
-            let value = path.map_or_else(|| value.clone(), |p| p.to_string_lossy().into_owned());
-            (option.var.to_owned(), value)
-        };
-        self.given.iter().map(pair).collect()
-    }
-
-    /// The value given for a variable.
-    pub fn get(&self, var: &str) -> Option<&str> {
-        self.given.iter().find(|(option, _)| option.var == var).map(|(_, value)| value.as_str())
-    }
-}
-
-impl FromArgMatches for ProfilerOptions {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let value = |option: &'static Opt| {
-            let value = matches.get_one::<String>(option.flag?)?;
-            Some((option, value.clone()))
-        };
-        let given: Vec<_> = OPTIONS.iter().filter_map(value).collect();
-        let options = Self { given };
-        if options.profiles_nothing(|_| None) {
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, format!("{NOTHING}\n")));
-        }
-        Ok(options)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for ProfilerOptions {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command.args(OPTIONS.iter().filter_map(argument))
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-fn argument(option: &'static Opt) -> Option<Arg> {
-    let (values, default) = (option.values(), option.default_text());
-    let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
-    let check = |value: &str| {
-        if matches!(option.kind, Kind::Duration { .. }) {
-            has_unit(value)?;
-        }
-        option.check(value).map_err(|reason| reason.to_string())?;
-        Ok::<_, String>(value.to_owned())
-    };
-    let argument = Arg::new(option.flag?)
-        .long(option.flag?)
-        .action(ArgAction::Set)
-        .value_name(option.placeholder())
-        .help(help)
-        .help_heading("Profiler options")
-        .value_parser(check);
-    Some(argument)
 }
 
 /// Refuses a number alone. In a variable it is milliseconds, and who types `--for 30` means none.

@@ -1,17 +1,16 @@
 //! The program that is profiled: started, waited for, with the signals that were meant for it.
 //!
-//! Signals are read from a file descriptor (signalfd): they are blocked while the program runs, so
-//! there is no handler, and no race between a signal and a wait. A program inherits what is blocked
-//! and what is ignored; so blocking begins right after its start, and what was ignored stays so
-//! (`nohup corprof run` works). A signal in the millisecond of the start itself ends us, as it
-//! would have before, and not the program; closing that gap would take code between fork and exec.
+//! Signals are read from a file descriptor (signalfd): they are blocked from before the program is
+//! started until it has ended, so there is no handler, and no race between a signal and a wait. A
+//! program inherits what is blocked and what is ignored; so it is started with what was blocked
+//! before, and what was ignored stays so (`nohup corprof run` works).
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -24,6 +23,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED};
+use crate::spawned::{REAL_TIME, Spawned};
 use crate::stops::{self, Stops};
 use crate::{note, warn};
 
@@ -101,16 +101,19 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
     let signals = SignalFd::with_flags(&mask, flags)
         .context("can't read signals")
         .map_err(Failure::with(NOT_STARTED))?;
-    let started = Instant::now();
-    let child = command.spawn().map_err(|error| not_started(command.get_program(), &error))?;
     let mut blocked = mask;
     blocked.add(Signal::SIGXFSZ);
     let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK).context("can't block signals")?;
-    let pid = child.id();
-    let result = wait(child, &signals, started, limit);
+    let started = Instant::now();
+    let spawned = Spawned::start(command, &before);
+    let result = match &spawned {
+        Ok(child) => wait(child, &signals, started, limit),
+        Err(_) => Ok(Default::default()),
+    };
     // From here on a signal is for us again: Ctrl-C ends the report.
     let _ = before.thread_set_mask();
     crate::survive_file_limit();
+    let child = spawned.map_err(|error| not_started(command.get_program(), &error))?;
     let (status, stopped) = result?;
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
@@ -118,26 +121,33 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> Result<Ended, Fail
         (None, None) => 1,
     };
     let code = u8::try_from(code & 0xff).unwrap_or(1);
+    let pid = child.pid().as_raw().cast_unsigned();
     Ok(Ended { pid, code, signal: status.signal(), elapsed: started.elapsed(), stopped })
 }
 
 /// The name of a signal: `SIGTERM`.
 pub fn signal_name(signal: i32) -> String {
-    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
+    match Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) if signal >= REAL_TIME => "a real-time signal".to_owned(),
+        Err(_) => format!("signal {signal}"),
+    }
 }
 
 fn wait(
-    mut child: Child,
+    child: &Spawned,
     signals: &SignalFd,
     started: Instant,
     limit: Option<Duration>,
 ) -> anyhow::Result<(ExitStatus, Duration)> {
-    let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is too large")?);
+    let pid = child.pid();
     // A stop is told by SIGCHLD, too.
-    let mut stops = Stops::of(Process::new(child.id()));
+    let mut stops = Stops::of(Process::new(pid.as_raw().cast_unsigned()));
     let mut limit = limit.map(|limit| (limit, Signal::SIGTERM));
+    // What came while the program was being started may have found no program.
+    pass_on(pid, signals, Whose::All);
     loop {
-        if let Some(status) = child.try_wait().context("can't wait for the program")? {
+        if let Some(status) = child.ended().context("can't wait for the program")? {
             return Ok((status, stops.sum()));
         }
         stops.look();
@@ -155,9 +165,7 @@ fn wait(
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("can't wait for signals"),
         }
-        while let Ok(Some(signal)) = signals.read_signal() {
-            forward(pid, signal.ssi_signo, signal.ssi_code);
-        }
+        pass_on(pid, signals, Whose::Processes);
     }
 }
 
@@ -182,15 +190,27 @@ fn end(pid: Pid, signal: Signal) {
     }
 }
 
-fn forward(pid: Pid, signal: u32, code: i32) {
-    // The kernel itself sends when a key is pressed (Ctrl-C) or the terminal goes away, and then
-    // to the whole foreground group: the program has it already.
-    if code == libc::SI_KERNEL {
-        return;
-    }
-    let signal = i32::try_from(signal).ok().and_then(|signal| Signal::try_from(signal).ok());
-    if let Some(signal) = signal.filter(|signal| FORWARDED.contains(signal)) {
-        send(pid, signal);
+/// Which signals the program has not got by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All: there was no program yet.
+    All,
+    /// Those that processes have sent. The kernel itself sends when a key is pressed (Ctrl-C) or
+    /// the terminal goes away, and then to the whole foreground group: the program has it already.
+    Processes,
+}
+
+/// Sends the program what has come for it.
+fn pass_on(pid: Pid, signals: &SignalFd, whose: Whose) {
+    while let Ok(Some(signal)) = signals.read_signal() {
+        if whose == Whose::Processes && signal.ssi_code == libc::SI_KERNEL {
+            continue;
+        }
+        let number = i32::try_from(signal.ssi_signo).ok();
+        let signal = number.and_then(|number| Signal::try_from(number).ok());
+        if let Some(signal) = signal.filter(|signal| FORWARDED.contains(signal)) {
+            send(pid, signal);
+        }
     }
 }
 

@@ -158,6 +158,17 @@ fn gaps_of(pid: u64, mut stretches: Vec<Stretch>, until: Option<&Until>) -> Vec<
     gaps
 }
 
+/// Whether each process's last file says that it is the last: without that word, as of a process
+/// that was killed, what the kernel counted is up to that file.
+pub fn ends_are_told(loaded: &Loaded) -> bool {
+    loaded.processes.iter().all(|process| says_its_end(&process.stretches))
+}
+
+fn says_its_end(stretches: &[Stretch]) -> bool {
+    let last = stretches.iter().max_by_key(|stretch| (stretch.start_ns, stretch.seq));
+    last.is_none_or(|last| last.after == Some(After::End))
+}
+
 /// How much of the time is missing, and a sentence a gap; `None` if none is known.
 pub fn told(loaded: &Loaded) -> Option<(u64, Vec<String>)> {
     let gaps = gaps(loaded);
@@ -236,6 +247,23 @@ mod tests {
             let files = [stretch(0, 0, 5, after), last(seq)];
             assert_eq!(found(&files, Some(12), false), gaps, "{after:?}");
         }
+    }
+
+    #[test]
+    fn an_end_is_told_by_the_last_file_alone() {
+        let first = stretch(0, 0, 5, None);
+        for (after, is_told) in [
+            (Some(After::End), true),
+            (None, false),
+            (Some(After::Stop), false),
+            (Some(After::Leave), false),
+            (Some(After::Set), false),
+        ] {
+            let files = [stretch(1, 5, 6, after), first.clone()];
+            assert_eq!(says_its_end(&files), is_told, "{after:?}");
+        }
+        // Files of others, which have no numbers of the kernel's either.
+        assert!(says_its_end(&[]));
     }
 
     #[test]

@@ -53,6 +53,8 @@ mod run;
 mod sending;
 mod serve;
 mod spans;
+#[cfg(unix)]
+mod spawned;
 mod stacks;
 #[cfg(unix)]
 mod staging;

@@ -70,7 +70,7 @@ fn emptied(text: &str, open: char, close: char) -> String {
 
 /// The name without as much of its namespace as is too much; the type and the method stay.
 fn without_namespace(name: &str, columns: usize) -> String {
-    // `lambda in A.B.C(…)`: the words before stay.
+    // `lambda 0 in A.B.C(…)`: the words before stay.
     let start = name.rfind(' ').map_or(0, |space| space + 1);
     let (words, path) = name.split_at(start);
     // Of C++ and Rust the separator is `::`: the second colon counts.
@@ -112,7 +112,7 @@ mod tests {
             assert!(width(&fitted) <= columns);
         }
         for (name, columns, expected) in [
-            ("lambda in Shop.Api.Program.Main(string[])", 29, "lambda in …Program.Main(…)"),
+            ("lambda 2 in Shop.Api.Program.Main(string[])", 31, "lambda 2 in …Program.Main(…)"),
             ("Shop.Api.Binder..ctor(int)", 20, "…Api.Binder..ctor(…)"),
             ("Shop.Api.Binder..ctor(int)", 16, "…Binder..ctor(…)"),
             ("Shop.Name.get", 12, "…Name.get"),

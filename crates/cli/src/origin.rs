@@ -83,7 +83,7 @@ fn is_of_framework(name: &str, module: &str) -> bool {
     if [".dll", ".exe"].iter().any(|end| module.ends_with(end)) {
         return is_named(module) || ["mscorlib.dll", "netstandard.dll"].contains(&module);
     }
-    // `lambda in System.Linq.Enumerable.Where<…>(…)`: the words before say nothing about it.
+    // `lambda 0 in System.Linq.Enumerable.Where<…>(…)`: the words before say nothing about it.
     let path = name.split(['(', '<']).next().unwrap_or(name);
     is_named(path.rsplit(' ').next().unwrap_or(path))
 }
@@ -101,7 +101,7 @@ mod tests {
             // An extension of the program in the framework's namespace is the program's.
             (Some(Managed), "Microsoft.Extensions.My.Add()", "Shop.dll", Origin::Program),
             (Some(Managed), "Interop.Sys.Read()", "System.Private.CoreLib.dll", Origin::Framework),
-            (Some(Managed), "lambda in System.A.B<C D>(int)", "[no module]", Origin::Framework),
+            (Some(Managed), "lambda 0 in System.A.B<C D>(int)", "[no module]", Origin::Framework),
             (Some(Managed), "[dynamic] lambda_method3(…)", "[no module]", Origin::Program),
             (Some(Native), "[libcoreclr.so]", "libcoreclr.so", Origin::Runtime),
             (Some(Native), "[libclrjit.so]", "libclrjit.so", Origin::Runtime),

@@ -234,7 +234,8 @@ pub fn numbers(loaded: &Loaded, view: &View, width: Option<u16>) -> String {
         Some(_) if view.is_filtered => {}
         Some(report) => {
             lines.extend(collections(&report, loaded).map(|text| ("gc", text)));
-            kernel_line(&report, total, missing.is_some(), &mut lines);
+            let is_part = missing.is_some() || !coverage::ends_are_told(loaded);
+            kernel_line(&report, total, is_part, &mut lines);
             let own = (own(&report, loaded), memory(report.own_memory_bytes));
             let slowed = slowed(&report);
             lines.push(("profiler", format!("used {} and {} of memory{slowed}", own.0, own.1)));

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use model::{FrameKind, ThreadState};
 use profile::{SampleKey, ThreadKey, Values};
 use serde_json::Value;
-use support::{Dir, MS, Ran, profile_bytes};
+use support::{Dir, MS, Ran, profile_bytes, profile_of};
 
 #[test]
 fn files_and_folders_are_merged() {
@@ -62,6 +62,26 @@ fn a_link_is_the_file_that_it_leads_to() {
     let ran = dir.run(&["top", "d"]);
     ran.check(0, &["corprof: 1 file is named more than once; it counts once\n"]);
     assert!(ran.out.contains("files     2 files\n"), "{}", ran.out);
+}
+
+/// A process that was killed has no last word: what the kernel counted is up to the last file.
+#[test]
+fn what_the_kernel_counted_is_for_the_process_only_if_its_end_is_there() {
+    let dir = Dir::new();
+    for (name, seq, after) in [("0", 0, ""), ("1", 1, "end")] {
+        let mut profile = profile_of(1, seq);
+        profile.report.as_mut().unwrap().after = after.to_owned();
+        dir.write(&format!("{name}.pb.gz"), &profile::pprof::write(&profile, vec![]).unwrap());
+    }
+    for (files, of) in [
+        (&["0.pb.gz", "1.pb.gz"][..], "counted 1.00 s for the process; "),
+        (&["1.pb.gz"], "counted 500 ms for the process; "),
+        (&["0.pb.gz"], "counted 500 ms while it was profiled; "),
+    ] {
+        let ran = dir.run(&[&["top"], files].concat());
+        ran.check(0, &[]);
+        assert!(ran.out.contains(of), "no {of:?} in\n{}", ran.out);
+    }
 }
 
 #[test]

@@ -366,7 +366,8 @@ pub(crate) const CA_FILE: Opt = Opt {
     default: "",
     default_words: "the system's certificates",
     kind: Kind::Path { store: |config, value| config.export.ca_file = Some(value) },
-    help: "File with the certificates (PEM) that are trusted, instead of the system's.",
+    help: "File with the certificates (PEM) that are trusted, instead of the system's: a regular \
+           one, or a link to one.",
 };
 
 pub(crate) const HTTP_PROXY: Opt = text(

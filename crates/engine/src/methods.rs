@@ -50,6 +50,18 @@ pub struct Known<N> {
     seen: u32,
 }
 
+impl<N: Note> Known<N> {
+    /// Bytes held, roughly.
+    fn bytes(&self) -> usize {
+        // A step is kept here and again as a row; a run has its node and its region.
+        const RUN_BYTES: usize = 256;
+        const STEP_BYTES: usize = size_of::<(u32, Rule)>() + size_of::<Row>();
+        let steps = self.steps.len().saturating_mul(STEP_BYTES);
+        let parts = [RUN_BYTES, steps, self.note.bytes(), self.il.bytes()];
+        parts.into_iter().fold(0, usize::saturating_add)
+    }
+}
+
 /// The unwind table of methods that is published.
 #[derive(Clone, Debug, Default)]
 pub struct MethodTable {
@@ -74,6 +86,8 @@ pub struct Methods<N> {
     modules: FxHashSet<ModuleKey>,
     /// Bytes of all their IL maps.
     il_bytes: usize,
+    /// Bytes of all runs, with their IL maps.
+    run_bytes: usize,
     /// Periods that have ended with much code known.
     period: u32,
     changed: bool,
@@ -85,6 +99,7 @@ impl<N> Default for Methods<N> {
             runs: BTreeMap::new(),
             modules: FxHashSet::default(),
             il_bytes: 0,
+            run_bytes: 0,
             period: 0,
             changed: false,
         }
@@ -178,8 +193,10 @@ impl<N: Note> Methods<N> {
             .collect();
         for old in stale.iter().filter_map(|start| self.runs.remove(start)) {
             self.il_bytes = self.il_bytes.saturating_sub(old.il.bytes());
+            self.run_bytes = self.run_bytes.saturating_sub(old.bytes());
         }
         self.il_bytes = self.il_bytes.saturating_add(run.il.bytes());
+        self.run_bytes = self.run_bytes.saturating_add(run.bytes());
         self.modules.extend(run.module);
         run.funclets = funclets_start(start, end, &run.steps);
         self.runs.insert(start, run);
@@ -199,7 +216,7 @@ impl<N: Note> Methods<N> {
         let before = self.runs.len();
         self.runs.retain(|_, known| known.seen >= oldest);
         if self.runs.len() != before {
-            self.il_bytes = self.runs.values().map(|known| known.il.bytes()).sum();
+            self.count();
             self.modules = self.runs.values().filter_map(|known| known.module).collect();
             self.changed = true;
         }
@@ -211,7 +228,7 @@ impl<N: Note> Methods<N> {
         let known = self.modules.remove(&module);
         if known {
             self.runs.retain(|_, known| known.module != Some(module));
-            self.il_bytes = self.runs.values().map(|known| known.il.bytes()).sum();
+            self.count();
             self.changed = true;
         }
         known
@@ -223,22 +240,23 @@ impl<N: Note> Methods<N> {
         let before = self.runs.len();
         self.runs.retain(|_, known| known.module.is_some());
         let forgot = self.runs.len() != before;
-        self.changed |= forgot;
+        if forgot {
+            self.count();
+            self.changed = true;
+        }
         forgot
+    }
+
+    /// Counts anew, where all runs were gone through anyway.
+    fn count(&mut self) {
+        self.il_bytes = self.runs.values().map(|known| known.il.bytes()).sum();
+        self.run_bytes = self.runs.values().map(Known::bytes).sum();
     }
 
     /// Bytes held, roughly.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // A step is kept here and again as a row; a run has its node and its region.
-        const RUN_BYTES: usize = 256;
-        const STEP_BYTES: usize = size_of::<(u32, Rule)>() + size_of::<Row>();
-        let one = |known: &Known<N>| {
-            let steps = known.steps.len().saturating_mul(STEP_BYTES);
-            RUN_BYTES.saturating_add(steps).saturating_add(known.note.bytes())
-        };
-        let runs: usize = self.runs.values().map(one).sum();
-        runs.saturating_add(self.il_bytes)
+        self.run_bytes
     }
 
     /// A new table if anything was learned or forgotten since the last one, or if one is wanted.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use sys::attempts::until_done;
 use sys::unix_socket::{self, LocalStream};
 
 use crate::address::{Address, Scheme};
@@ -41,35 +42,6 @@ impl Socket {
         };
         Ok(Self { kind, deadline: deadline.clone() })
     }
-
-    fn set_timeouts(&mut self, slice: Duration) -> io::Result<()> {
-        match &mut self.kind {
-            Kind::Tcp(socket) => {
-                socket.set_read_timeout(Some(slice))?;
-                socket.set_write_timeout(Some(slice))
-            }
-            Kind::Local(socket) => unix_socket::set_timeouts(socket, slice),
-        }
-    }
-
-    /// Tries again and again until something happens or time is over.
-    fn until_deadline(
-        &mut self,
-        mut attempt: impl FnMut(&mut Kind) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        loop {
-            let slice = self.deadline.slice().ok_or(ErrorKind::TimedOut)?;
-            self.set_timeouts(slice)?;
-            match attempt(&mut self.kind) {
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                    ) => {}
-                done => return done,
-            }
-        }
-    }
 }
 
 fn connect_tcp(address: &Address, deadline: &Deadline) -> Result<TcpStream, Fault> {
@@ -89,22 +61,35 @@ fn connect_tcp(address: &Address, deadline: &Deadline) -> Result<TcpStream, Faul
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.until_deadline(|kind| match kind {
-            Kind::Tcp(socket) => socket.read(buffer),
-            Kind::Local(socket) => socket.read(buffer),
-        })
+        let Self { kind, deadline } = self;
+        until_done(
+            || deadline.slice(),
+            |slice| match kind {
+                Kind::Tcp(socket) => {
+                    socket.set_read_timeout(Some(slice))?;
+                    socket.read(buffer)
+                }
+                Kind::Local(socket) => {
+                    unix_socket::set_timeouts(socket, slice)?;
+                    socket.read(buffer)
+                }
+            },
+        )
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Kind::Local(socket) = &mut self.kind {
-            return unix_socket::write_while(socket, bytes, || self.deadline.slice());
+        let Self { kind, deadline } = self;
+        let left = || deadline.slice();
+        match kind {
+            Kind::Tcp(socket) => until_done(left, |slice| {
+                socket.set_write_timeout(Some(slice))?;
+                socket.write(bytes)
+            }),
+            // A pipe's write can't be tried again.
+            Kind::Local(socket) => unix_socket::write_while(socket, bytes, left),
         }
-        self.until_deadline(|kind| match kind {
-            Kind::Tcp(socket) => socket.write(bytes),
-            Kind::Local(socket) => socket.write(bytes),
-        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

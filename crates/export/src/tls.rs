@@ -1,6 +1,5 @@
 //! Encryption, by rustls: whom to trust, and the connection.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,9 +102,37 @@ fn agree(connection: ClientConnection, socket: Socket) -> Result<Box<Encrypted>,
 fn read_roots(file: &Path) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+    // Where a pipe was named, nobody must wait for what never comes.
+    let opened = sys::files::read_named(file);
+    let read = opened.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
     if read.is_ok() {
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bytes).flatten());
     }
     roots
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The exporter's thread would hang in the opening of a pipe that nobody writes to, and read a
+    /// device for ever.
+    #[test]
+    fn a_pipe_or_a_device_in_the_files_place_is_no_file() {
+        let pipe = std::env::temp_dir().join(format!("corprof-ca-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_ok_and(|status| status.success()));
+        for path in [pipe.clone(), "/dev/zero".into()] {
+            let (say, hear) = mpsc::channel();
+            let trust = Trust::new(Some(path.clone()));
+            std::thread::spawn(move || say.send(trust.roots().map(|roots| roots.len())));
+            // Far longer than it takes: whoever waits for a writer waits for ever.
+            let found = hear.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+            assert_eq!(found, Err(Fault::NoCertificates), "{path:?}");
+        }
+        std::fs::remove_file(&pipe).expect("removed");
+    }
 }

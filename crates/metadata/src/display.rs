@@ -3,7 +3,9 @@
 use model::limits::SIGNATURE_DEPTH_MAX;
 
 use crate::attribute::has_state_machine;
-use crate::mangling::{Compiler, CompilerMethod, CompilerType, compiler_method, compiler_type};
+use crate::mangling::{
+    Compiler, CompilerMethod, CompilerType, compiler_method, compiler_type, holder_ordinal,
+};
 use crate::member::{Facts, Knowledge, Spelled, spelled};
 use crate::metadata::{Metadata, Method, Token};
 use crate::path::{TypePath, with_arguments};
@@ -14,13 +16,13 @@ use crate::text::{bounded, list, split_arity};
 /// A method's name, whole and in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodName {
-    /// What a frame is shown as: `Shop.Orders.LoadAsync(int)`, `lambda in Shop.Orders.Run()`.
+    /// What a frame is shown as: `Shop.Orders.LoadAsync(int)`, `lambda 0 in Shop.Orders.Run()`.
     pub full: String,
     /// The namespace of the outermost type; empty for the global one.
     pub namespace: String,
     /// The type in which the author wrote the method: `Outer<T>.Inner`.
     pub type_name: String,
-    /// The member without its parameters: `LoadAsync`, `Size.get`, `lambda in Run`.
+    /// The member without its parameters: `LoadAsync`, `Size.get`, `lambda 0 in Run`.
     pub method: String,
     /// The parameter types: `int, string`. Of a lambda or local function, those of the method that
     /// it is in.
@@ -65,8 +67,65 @@ pub fn display(
 /// How code stands in the member that its author wrote.
 enum Wrapping {
     None,
-    Lambda,
-    LocalFunction(String),
+    Lambda(Ordinal),
+    LocalFunction(String, Ordinal),
+}
+
+/// By which numbers the compiler tells apart what it moved out of a member. Within a member the
+/// numbers follow the source; those of members change with every member before them, and are shown
+/// only where nothing else says which of several members it is.
+#[derive(Clone, Debug, Default)]
+struct Ordinal {
+    /// Of the member in its type; empty if unknown.
+    member: String,
+    /// Of the lambda or local function in the member.
+    own: String,
+}
+
+impl Ordinal {
+    /// By Roslyn: `3_0` in the one type of all that capture nothing, `0` in `<>c__DisplayClass3_1`.
+    fn of_roslyn(ordinal: &str, holder: &str) -> Self {
+        let (member, own) = ordinal.rsplit_once('_').unwrap_or_else(|| {
+            let member = holder_ordinal(holder).and_then(|number| number.split_once('_'));
+            (member.map_or("", |(member, _)| member), ordinal)
+        });
+        Self { member: member.to_owned(), own: own.to_owned() }
+    }
+
+    /// By mcs, which counts in each type that holds some.
+    fn of_mcs(ordinal: &str, holder: &str) -> Self {
+        let own = match holder_ordinal(holder) {
+            Some(holder) if ordinal.is_empty() => holder.to_owned(),
+            Some(holder) => format!("{holder}_{ordinal}"),
+            None => ordinal.to_owned(),
+        };
+        Self { member: String::new(), own }
+    }
+
+    /// ` 3_0`, as in the compiler's own names.
+    fn whole(&self) -> String {
+        if self.member.is_empty() { self.short() } else { format!(" {}_{}", self.member, self.own) }
+    }
+
+    /// ` 0`.
+    fn short(&self) -> String {
+        if self.own.is_empty() { String::new() } else { format!(" {}", self.own) }
+    }
+}
+
+impl Wrapping {
+    /// The words before the member's name; more of them if it may be one of several.
+    fn told(&self, is_exact: bool) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Lambda(ordinal) if is_exact => format!("lambda{} in ", ordinal.short()),
+            Self::Lambda(ordinal) => format!("lambda{} in ", ordinal.whole()),
+            Self::LocalFunction(name, _) if is_exact => format!("local function {name} in "),
+            Self::LocalFunction(name, ordinal) => {
+                format!("local function {name}{} in ", ordinal.whole())
+            }
+        }
+    }
 }
 
 /// Where code was written, as far as the compiler's names have been taken apart.
@@ -95,9 +154,10 @@ impl Origin {
     fn unfold(&mut self) -> bool {
         let member = std::mem::take(&mut self.member);
         let is_unfolded = match compiler_method(&member) {
-            Some(CompilerMethod::Lambda { of }) => self.unfold_lambda(of),
-            Some(CompilerMethod::LocalFunction { of, name }) => {
-                self.wrapping = Wrapping::LocalFunction(name.to_owned());
+            Some(CompilerMethod::Lambda { of, ordinal }) => self.unfold_lambda(of, ordinal),
+            Some(CompilerMethod::LocalFunction { of, name, ordinal }) => {
+                let ordinal = Ordinal::of_roslyn(ordinal, self.holder());
+                self.wrapping = Wrapping::LocalFunction(name.to_owned(), ordinal);
                 self.member = of.to_owned();
                 self.leave_compiler_types();
                 true
@@ -113,7 +173,16 @@ impl Origin {
         is_unfolded
     }
 
-    fn unfold_lambda(&mut self, of: Option<&str>) -> bool {
+    /// The name of the type that the code is in now.
+    fn holder(&self) -> &str {
+        self.path.segments.last().map_or("", |segment| segment.name())
+    }
+
+    fn unfold_lambda(&mut self, of: Option<&str>, ordinal: &str) -> bool {
+        let number = match of {
+            Some(_) => Ordinal::of_roslyn(ordinal, self.holder()),
+            None => Ordinal::of_mcs(ordinal, self.holder()),
+        };
         // mcs leaves the method's name to the closure or state machine that holds the lambda.
         let of = of.or_else(|| match self.path.segments.last()?.compiler_type()? {
             CompilerType::StateMachine { of, .. } | CompilerType::Closure { of: Some(of) } => {
@@ -124,7 +193,7 @@ impl Origin {
         let Some(of) = of else { return false };
         // mcs writes a generic method's arity, too.
         self.member = split_arity(of).0.to_owned();
-        self.wrapping = Wrapping::Lambda;
+        self.wrapping = Wrapping::Lambda(number);
         self.leave_compiler_types();
         true
     }
@@ -147,7 +216,7 @@ impl Origin {
                 // mcs gives async lambdas the name of their method; that they stand in another
                 // compiler-made type tells them from it.
                 if self.leave_compiler_types() {
-                    self.wrapping = Wrapping::Lambda;
+                    self.wrapping = Wrapping::Lambda(Ordinal::of_mcs("", split_arity(&raw).0));
                 }
             }
         }
@@ -193,12 +262,13 @@ impl Origin {
         };
         match (&self.wrapping, outer) {
             // A local function has its method's generic parameters before its own.
-            (Wrapping::LocalFunction(name), outer) => {
+            (Wrapping::LocalFunction(name, ordinal), outer) => {
                 let own = arguments.split_off(outer.unwrap_or_default().min(arguments.len()));
-                self.wrapping = Wrapping::LocalFunction(with_arguments(name.clone(), &own));
+                let name = with_arguments(name.clone(), &own);
+                self.wrapping = Wrapping::LocalFunction(name, ordinal.clone());
             }
-            (Wrapping::None | Wrapping::Lambda, Some(outer)) => arguments.truncate(outer),
-            (Wrapping::None | Wrapping::Lambda, None) => {}
+            (Wrapping::None | Wrapping::Lambda(_), Some(outer)) => arguments.truncate(outer),
+            (Wrapping::None | Wrapping::Lambda(_), None) => {}
         }
         self.name(metadata, owner, &arguments)
     }
@@ -214,7 +284,7 @@ impl Origin {
         let arity = |&candidate: &Token| metadata.generic_params(candidate).len();
         let has_same = candidates.iter().any(|candidate| arity(candidate) == count);
         match self.wrapping {
-            Wrapping::None | Wrapping::Lambda if has_same => {
+            Wrapping::None | Wrapping::Lambda(_) if has_same => {
                 candidates.retain(|c| arity(c) == count)
             }
             // Local functions add generic parameters, and lambdas in them have these too.
@@ -260,11 +330,7 @@ impl Origin {
             .map(|segment| TypePath { namespace: String::new(), segments: vec![segment.clone()] });
         let bare = innermost.map_or_else(|| type_name.clone(), |path| path.spelled(metadata, &[]));
         let Spelled { name, call } = spelled(&self.member, &bare, method_arguments, &knowledge);
-        let prefix = match &self.wrapping {
-            Wrapping::None => String::new(),
-            Wrapping::Lambda => "lambda in ".to_owned(),
-            Wrapping::LocalFunction(name) => format!("local function {name} in "),
-        };
+        let prefix = self.wrapping.told(matches!(knowledge, Knowledge::Exact(_)));
         let namespace = self.path.namespace.clone();
         let dot = if namespace.is_empty() { "" } else { "." };
         MethodName {

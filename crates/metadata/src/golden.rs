@@ -164,7 +164,7 @@ fn parts_of_a_name() {
     check(
         "<>c__DisplayClass3_0",
         "<Capturing>b__0",
-        [names, "Lambdas", "lambda in Capturing", "int"],
+        [names, "Lambdas", "lambda 0 in Capturing", "int"],
     );
     check("Program", "<Main>$", ["", "Program", "Main", "string[]"]);
 }
@@ -212,30 +212,49 @@ fn mcs() {
     check("<Iter>c__Iterator4", "MoveNext", &format!("{program}.Iter(int)"));
     check("<Iter>c__Iterator4", "<>__Finally0", &format!("{program}.Iter(int)"));
     check("<It>c__Iterator0`1", "MoveNext", "Corprof.Mono.G<T>.It<U>(U)");
-    check("Program", "<Lam>m__2", &format!("lambda in {program}.Lam()"));
-    check("Program", "<LamG`1>m__4", &format!("lambda in {program}.LamG<T>(T)"));
-    check("Program", "<Main>m__A", &format!("lambda in {program}.Main(string[])"));
-    check("Program", "<get_P>m__9", &format!("lambda in {program}.P.get"));
-    check("Program", "<Program>m__8", &format!("lambda in {program}..ctor()"));
+    check("Program", "<Lam>m__2", &format!("lambda 2 in {program}.Lam()"));
+    check("Program", "<LamG`1>m__4", &format!("lambda 4 in {program}.LamG<T>(T)"));
+    check("Program", "<Main>m__A", &format!("lambda A in {program}.Main(string[])"));
+    check("Program", "<get_P>m__9", &format!("lambda 9 in {program}.P.get"));
+    check("Program", "<Program>m__8", &format!("lambda 8 in {program}..ctor()"));
     // Field initialisers, and an explicit implementation whose interface mcs leaves out.
-    check("Program", "<inst>m__7", &format!("lambda in {program}.inst"));
-    check("Program", "<Go>m__0", &format!("lambda in {program}.Go"));
-    check("<Cap>c__AnonStorey9", "<>m__0", &format!("lambda in {program}.Cap(int)"));
-    check("<CapG>c__AnonStoreyC`1", "<>m__0", &format!("lambda in {program}.CapG<T>(T)"));
-    check("<Nest>c__AnonStoreyB", "<>m__0", &format!("lambda in {program}.Nest(int)"));
-    check("<IterLam>c__Iterator8", "<>m__0", &format!("lambda in {program}.IterLam(int)"));
+    check("Program", "<inst>m__7", &format!("lambda 7 in {program}.inst"));
+    check("Program", "<Go>m__0", &format!("lambda 0 in {program}.Go"));
+    check("<Cap>c__AnonStorey9", "<>m__0", &format!("lambda 9_0 in {program}.Cap(int)"));
+    check("<CapG>c__AnonStoreyC`1", "<>m__0", &format!("lambda C_0 in {program}.CapG<T>(T)"));
+    check("<Nest>c__AnonStoreyB", "<>m__0", &format!("lambda B_0 in {program}.Nest(int)"));
+    check("<IterLam>c__Iterator8", "<>m__0", &format!("lambda 8_0 in {program}.IterLam(int)"));
     check("<AsyncLam>c__async7", "MoveNext", &format!("{program}.AsyncLam()"));
-    check("<AsyncLam>c__async7", "<>m__0", &format!("lambda in {program}.AsyncLam()"));
-    check("<AsyncLam>c__asyncE", "MoveNext", &format!("lambda in {program}.AsyncLam()"));
-    check("<AsyncLam>c__asyncD", "MoveNext", &format!("lambda in {program}.AsyncLam()"));
+    check("<AsyncLam>c__async7", "<>m__0", &format!("lambda 7_0 in {program}.AsyncLam()"));
+    check("<AsyncLam>c__asyncE", "MoveNext", &format!("lambda E in {program}.AsyncLam()"));
+    check("<AsyncLam>c__asyncD", "MoveNext", &format!("lambda D in {program}.AsyncLam()"));
     check(
         "<op_Addition>c__AnonStorey11",
         "<>m__0",
-        &format!("lambda in {program}.operator +(Program, int)"),
+        &format!("lambda 11_0 in {program}.operator +(Program, int)"),
     );
     // mcs forgets the property that an iterator belongs to.
     check("<>c__Iterator6", "MoveNext", &format!("{program}.<>c__Iterator6.MoveNext()"));
     check("<>__AnonType0`2", "get_i", "anonymous type { i, Name }.i.get");
+}
+
+/// As rows of a report, two lambdas or local functions of a method are two, of overloads too.
+#[test]
+fn what_one_method_has_several_of_is_told_apart() {
+    for module in [module(ROSLYN), module(MCS)] {
+        let mut names = BTreeMap::new();
+        for token in module.methods.keys() {
+            let raw = module.method(*token).unwrap().name;
+            let is_finally = raw.contains("Finally");
+            if is_finally || ![">b__", ">g__", ">m__"].iter().any(|kind| raw.contains(kind)) {
+                continue;
+            }
+            let full = display(&module, *token, &[], &[]).unwrap().full;
+            let other = names.insert(full.clone(), raw.clone());
+            assert_eq!(other, None, "{full} is {raw}, too");
+        }
+        assert!(names.len() > 10, "{names:?}");
+    }
 }
 
 /// Everything in both modules has a name, and none shows a mangling that the crate knows.

@@ -2,8 +2,8 @@
 //!
 //! The input is what the runtime knows of a method: its token, its metadata (seen through the trait
 //! [`Metadata`]), and the generic arguments it runs with. The output is the name its author would
-//! recognise: `OrderService.LoadAsync(int)` for a state machine's `MoveNext`, `lambda in X.Run()`,
-//! `Dictionary<TKey, TValue>.TryInsert(TKey, TValue, InsertionBehavior)`.
+//! recognise: `OrderService.LoadAsync(int)` for a state machine's `MoveNext`, `lambda 0 in
+//! X.Run()`, `Dictionary<TKey, TValue>.TryInsert(TKey, TValue, InsertionBehavior)`.
 //!
 //! The crate opens no file, reads no clock and knows no COM. It runs inside the customer's process
 //! on bytes that anybody may have produced (obfuscators, `System.Reflection.Emit`): reads are

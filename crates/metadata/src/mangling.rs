@@ -38,9 +38,9 @@ pub(crate) enum CompilerType<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompilerMethod<'a> {
     /// A lambda or anonymous method; mcs leaves out the name where the closure has it.
-    Lambda { of: Option<&'a str> },
+    Lambda { of: Option<&'a str>, ordinal: &'a str },
     /// A local function.
-    LocalFunction { of: &'a str, name: &'a str },
+    LocalFunction { of: &'a str, name: &'a str, ordinal: &'a str },
     /// A finally block that an iterator's `Dispose` runs too.
     Finally,
     /// The program's entry point.
@@ -105,19 +105,37 @@ pub(crate) fn compiler_method(name: &str) -> Option<CompilerMethod<'_>> {
         ("Clone", "$") => return Some(CompilerMethod::Clone),
         _ => {}
     }
+    let by_mcs = kind.strip_prefix("m__").filter(|number| is_hex_number(number));
     if of.is_empty() {
         return if is_numbered(kind, "m__Finally") || is_numbered(kind, "__Finally") {
             Some(CompilerMethod::Finally)
         } else {
-            is_hex_numbered(kind, "m__").then_some(CompilerMethod::Lambda { of: None })
+            by_mcs.map(|ordinal| CompilerMethod::Lambda { of: None, ordinal })
         };
     }
-    if is_numbered(kind, "b__") || is_hex_numbered(kind, "m__") {
-        return Some(CompilerMethod::Lambda { of: Some(of) });
+    let by_roslyn = kind.strip_prefix("b__").filter(|number| is_number(number));
+    if let Some(ordinal) = by_roslyn.or(by_mcs) {
+        return Some(CompilerMethod::Lambda { of: Some(of), ordinal });
     }
     let (name, ordinal) = kind.strip_prefix("g__")?.rsplit_once('|')?;
-    (is_identifier(name) && is_number(ordinal))
-        .then_some(CompilerMethod::LocalFunction { of, name })
+    (is_identifier(name) && is_number(ordinal)).then_some(CompilerMethod::LocalFunction {
+        of,
+        name,
+        ordinal,
+    })
+}
+
+/// The number of a type that holds lambdas: `2_0` of `<>c__DisplayClass2_0`, by mcs `A` of
+/// `<Run>c__AnonStoreyA`. None if it has none, as the one type of all that capture nothing.
+pub(crate) fn holder_ordinal(name: &str) -> Option<&str> {
+    let (_, kind) = split(name)?;
+    if let Some(number) = kind.strip_prefix("c__DisplayClass") {
+        return Some(number).filter(|number| is_number(number));
+    }
+    let number = ["c__AnonStorey", "c__async", "c__Iterator"]
+        .into_iter()
+        .find_map(|prefix| kind.strip_prefix(prefix))?;
+    Some(number).filter(|number| is_hex_number(number))
 }
 
 /// The property whose type is this generic parameter of an anonymous type: `<Id>j__TPar`, by mcs
@@ -155,11 +173,12 @@ fn is_numbered(kind: &str, prefix: &str) -> bool {
 }
 
 /// mcs counts in upper-case hexadecimal.
+fn is_hex_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b))
+}
+
 fn is_hex_numbered(kind: &str, prefix: &str) -> bool {
-    kind.strip_prefix(prefix).is_some_and(|number| {
-        !number.is_empty()
-            && number.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b))
-    })
+    kind.strip_prefix(prefix).is_some_and(is_hex_number)
 }
 
 /// `<>A` and `<>F`, for actions and functions, with the by-reference parameters in braces.
@@ -227,27 +246,47 @@ mod tests {
 
     #[test]
     fn methods_of_both() {
-        use CompilerMethod::{Clone, EntryPoint, Finally, Lambda, LocalFunction};
-        check_method("<Run>b__0_1", Lambda { of: Some("Run") });
-        check_method("<Capturing>b__0", Lambda { of: Some("Capturing") });
-        check_method("<.cctor>b__5_1", Lambda { of: Some(".cctor") });
-        check_method("<<Main>$>b__0_0", Lambda { of: Some("<Main>$") });
+        use CompilerMethod::{Clone, EntryPoint, Finally};
+        let lambda = |of, ordinal| CompilerMethod::Lambda { of, ordinal };
+        let local = |of, name, ordinal| CompilerMethod::LocalFunction { of, name, ordinal };
+        check_method("<Run>b__0_1", lambda(Some("Run"), "0_1"));
+        check_method("<Capturing>b__0", lambda(Some("Capturing"), "0"));
+        check_method("<.cctor>b__5_1", lambda(Some(".cctor"), "5_1"));
+        check_method("<<Main>$>b__0_0", lambda(Some("<Main>$"), "0_0"));
         check_method(
             "<Corprof.TestApps.Names.IWorker.Work>b__6_0",
-            Lambda { of: Some("Corprof.TestApps.Names.IWorker.Work") },
+            lambda(Some("Corprof.TestApps.Names.IWorker.Work"), "6_0"),
         );
-        check_method("<Run>g__Helper|0_0", LocalFunction { of: "Run", name: "Helper" });
-        check_method("<AsDelegate>g__Helper|0", LocalFunction { of: "AsDelegate", name: "Helper" });
-        check_method("<<Main>$>g__Top|0_1", LocalFunction { of: "<Main>$", name: "Top" });
+        check_method("<Run>g__Helper|0_0", local("Run", "Helper", "0_0"));
+        check_method("<AsDelegate>g__Helper|0", local("AsDelegate", "Helper", "0"));
+        check_method("<<Main>$>g__Top|0_1", local("<Main>$", "Top", "0_1"));
         check_method("<>m__Finally1", Finally);
         check_method("<Main>$", EntryPoint);
         check_method("<Main>", EntryPoint);
         check_method("<Clone>$", Clone);
-        check_method("<Lam>m__2", Lambda { of: Some("Lam") });
-        check_method("<Main>m__A", Lambda { of: Some("Main") });
-        check_method("<LamG`1>m__4", Lambda { of: Some("LamG`1") });
-        check_method("<>m__0", Lambda { of: None });
+        check_method("<Lam>m__2", lambda(Some("Lam"), "2"));
+        check_method("<Main>m__A", lambda(Some("Main"), "A"));
+        check_method("<LamG`1>m__4", lambda(Some("LamG`1"), "4"));
+        check_method("<>m__0", lambda(None, "0"));
         check_method("<>__Finally0", Finally);
+    }
+
+    #[test]
+    fn numbers_of_what_holds_lambdas() {
+        for (name, number) in [
+            ("<>c__DisplayClass4_1", Some("4_1")),
+            ("<>c__DisplayClass4_1#2", Some("4_1#2")),
+            ("<IterLam>c__AnonStorey10", Some("10")),
+            ("<AsyncLam>c__asyncE", Some("E")),
+            ("<Iter>c__Iterator4", Some("4")),
+            ("<>c", None),
+            ("<>c__3", None),
+            ("<>c__DisplayClass", None),
+            ("<Async>d__2", None),
+            ("Plain", None),
+        ] {
+            assert_eq!(holder_ordinal(name), number, "{name}");
+        }
     }
 
     #[test]

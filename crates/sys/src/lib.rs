@@ -5,6 +5,7 @@
 //! Nothing here knows what a sample is. Each system has a folder whose modules have the same names
 //! and functions, so that nobody else asks which system it is.
 
+pub mod attempts;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod nt;

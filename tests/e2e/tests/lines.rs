@@ -109,7 +109,7 @@ fn shares(
     let (mut found, mut truths) = (BTreeMap::new(), BTreeMap::new());
     let place = |row: &Row, place: &str| {
         row.name.starts_with(CLASS) && row.place() == Some(place)
-            || row.name.starts_with("lambda in") && row.place() == Some(place)
+            || row.name.starts_with("lambda ") && row.place() == Some(place)
     };
     for (name, line, calls) in marks()? {
         let own = |row: &Row| if calls { row.total } else { row.own };

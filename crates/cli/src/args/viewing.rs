@@ -117,8 +117,9 @@ Compare profiles: which functions became more expensive or cheaper, by more than
 
 Without requests a function's share of all CPU time is compared; where both sides know how many
 requests ended, its CPU time for each request. Each row has a confidence interval, and rows are
-shown that differ although many were looked at (Benjamini and Hochberg). Several files on each side
-are repetitions: what they differ by among themselves counts as chance, too.";
+shown that differ although many were looked at (Benjamini and Hochberg). Several runs on each side
+are repetitions: what they differ by among themselves counts as chance, too. Files of one process
+are one run.";
 
 pub const DIFF_EXAMPLES: &str = "\
 Examples:

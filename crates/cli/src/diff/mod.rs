@@ -1,6 +1,7 @@
 //! `corprof diff`: what two sets of profiles differ by, and what of that is more than chance.
 
 mod compare;
+mod runs;
 mod show;
 mod statistics;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::functions::Functions;
 use crate::{demangled, files, table};
 use compare::{Change, Measure, change};
 pub use compare::{Part, Sum};
+pub use runs::Runs;
 use statistics::Confidence;
 
 /// A function as both sides know it: name and module.
@@ -111,16 +113,13 @@ impl Reader<'_> {
     /// All runs of a side: files of one process are one.
     fn side(&mut self, path: &Path, files: &[PathBuf]) -> Result<Vec<Part>, Failure> {
         let mut parts: Vec<Part> = Vec::new();
-        let mut runs: HashMap<String, usize> = HashMap::new();
+        let mut runs = Runs::default();
         for file in files {
             let mut profile = files::read(file)?.profile;
             demangled::name(&mut profile);
             let part = self.part(&profile);
-            // Files of before they said it are runs of their own.
-            let instance = profile.report.map(|report| report.instance).unwrap_or_default();
-            let known =
-                (!instance.is_empty()).then(|| *runs.entry(instance).or_insert(parts.len()));
-            match known.and_then(|run| parts.get_mut(run)) {
+            let process = profile.report.map(|report| report.instance).unwrap_or_default();
+            match parts.get_mut(runs.of(&process)) {
                 Some(run) => run.merge(&part),
                 None => parts.push(part),
             }

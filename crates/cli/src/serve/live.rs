@@ -258,6 +258,11 @@ fn identity(meta: &Meta, profile: &Profile) -> Identity {
         service: meta.service.clone(),
         version: meta.version.clone(),
         instance: meta.instance.clone(),
+        // What others push has one instance a process, if any.
+        process: match meta.instance.as_str() {
+            "" => String::new(),
+            instance => format!("{}\n{instance}", meta.service),
+        },
         labels: meta.labels.clone(),
         // Its first thread has the same number, and is called so.
         pid: profile.report.as_ref().map_or(0, |report| report.pid),

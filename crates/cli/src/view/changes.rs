@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 
 use super::columns::Columns;
 use super::selection::{Filter, Selection, Weights};
-use crate::diff::{self, Part, Sum};
+use crate::diff::{self, Part, Runs, Sum};
 use crate::value::Value;
 
-/// Repetitions of a side at most: sources that follow each other are one, so that a day of files
-/// needs no more memory than an hour.
+/// Repetitions of a side at most: runs that follow each other are one, so that a day of files needs
+/// no more memory than an hour.
 const PARTS_MAX: usize = 16;
 /// Rows that are told, of those that became more expensive and of those that became cheaper.
 const ROWS_MAX: usize = 100;
@@ -23,29 +23,25 @@ pub struct Side<'a> {
 
 /// Compares the own time of functions, or their time with what they called.
 pub fn told(columns: &Columns, sides: [Side<'_>; 2], is_total: bool) -> Json {
-    let parts = sides.map(|side| parts(columns, &side, is_total));
+    let parts = [&sides[0], &sides[1]].map(|side| parts(columns, side, is_total));
     let names: HashMap<diff::Name, usize> = columns
         .functions
         .iter()
         .enumerate()
         .map(|(at, function)| ((function.name.clone(), columns.module_of(function).to_owned()), at))
         .collect();
-    diff::compared(&parts, &names, ROWS_MAX)
+    let mut told = diff::compared(&parts, &names, ROWS_MAX);
+    // What is measured has no chance of its own: only runs of a side can differ by it.
+    let is_measured = sides.iter().any(|side| side.selection.value != Value::Cpu);
+    let has_one = parts.iter().any(|parts| parts.len() < 2);
+    told["needs_runs"] = (is_measured && has_one).into();
+    told
 }
 
 fn parts(columns: &Columns, side: &Side<'_>, is_total: bool) -> Vec<Part> {
     let selection = side.selection;
-    let used: Vec<usize> = columns
-        .sources
-        .iter()
-        .enumerate()
-        .filter(|(at, source)| selection.has_source(*at, source))
-        .map(|(at, _)| at)
-        .collect();
-    let each = used.len().div_ceil(PARTS_MAX).max(1);
-    let mut part_of = vec![0; columns.sources.len()];
-    used.iter().enumerate().for_each(|(place, at)| part_of[*at] = place / each);
-    let mut parts = vec![Part::default(); used.len().div_ceil(each)];
+    let (part_of, len) = parts_of(columns, selection);
+    let mut parts = vec![Part::default(); len];
     let functions = columns.functions.len();
     parts.iter_mut().for_each(|part| part.functions = vec![Sum::default(); functions]);
     add_requests(columns, side, &part_of, &mut parts);
@@ -72,6 +68,20 @@ fn parts(columns: &Columns, side: &Side<'_>, is_total: bool) -> Vec<Part> {
         seen.iter().filter_map(|at| part.functions.get_mut(*at as usize).map(add)).count();
     });
     parts
+}
+
+/// The repetition that each source is in, and how many there are.
+fn parts_of(columns: &Columns, selection: &Selection) -> (Vec<usize>, usize) {
+    let mut runs = Runs::default();
+    let mut part_of = vec![0; columns.sources.len()];
+    for (at, source) in columns.sources.iter().enumerate() {
+        if selection.has_source(at, source) {
+            part_of[at] = runs.of(&source.process);
+        }
+    }
+    let each = runs.len().div_ceil(PARTS_MAX).max(1);
+    part_of.iter_mut().for_each(|part| *part /= each);
+    (part_of, runs.len().div_ceil(each))
 }
 
 /// The function at the top of a stack, or all of it, each once.

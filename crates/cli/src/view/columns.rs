@@ -61,6 +61,8 @@ pub struct Source {
     pub service: String,
     pub version: String,
     pub instance: String,
+    /// A word that no other process has; empty if none is known.
+    pub process: String,
     /// In microseconds since 1970.
     pub begin_us: u64,
     pub duration_us: u64,
@@ -83,6 +85,8 @@ pub struct Identity {
     pub service: String,
     pub version: String,
     pub instance: String,
+    /// A word for the process that no other has, if the profile says none itself; or empty.
+    pub process: String,
     /// What all its samples are labelled with, besides their own labels.
     pub labels: Vec<(String, String)>,
     /// The process, 0 if unknown.
@@ -217,11 +221,13 @@ impl Columns {
             (self.endpoints.number(name), endpoint.requests, endpoint.duration_ns)
         });
         let ended = ended.collect();
+        let told = profile.report.as_ref().map(|report| report.instance.clone());
         self.sources.push(Source {
             name: identity.name,
             service: identity.service,
             version: identity.version,
             instance: identity.instance,
+            process: told.filter(|told| !told.is_empty()).unwrap_or(identity.process),
             begin_us,
             duration_us: profile.period.duration_ns / 1_000,
             ended,

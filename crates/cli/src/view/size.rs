@@ -66,7 +66,7 @@ fn place(place: &Place) -> usize {
 }
 
 fn source(source: &Source) -> usize {
-    let texts = [&source.name, &source.service, &source.version, &source.instance];
+    let texts = [&source.name, &source.service, &source.version, &source.instance, &source.process];
     let texts: usize = texts.map(|text| text.len()).iter().sum();
     size_of::<Source>() + texts + size_of_val(source.ended.as_slice())
 }

@@ -1,7 +1,7 @@
 //! What the columns add up to is what the profiles say.
 
 use model::ThreadState;
-use profile::{Label, Profile, Sample};
+use profile::{Label, Profile, Sample, SelfReport};
 
 use super::columns::{Columns, Identity};
 use super::lanes::{Window, lanes};
@@ -290,4 +290,57 @@ fn the_same_does_not_differ_and_what_was_added_does() {
     let name = slower.text(slower.function_of(frame).unwrap().name);
     let first = &significant(&told)[0];
     assert!(first["name"] == name || first["name"] == "[everything]", "{first}");
+}
+
+/// Two processes of three periods each are two repetitions on a side, as `corprof diff` has it; and
+/// what its own periods differ by, as a start and what comes after it, is no chance.
+#[test]
+fn periods_of_a_process_are_one_repetition() {
+    let side = |first: u64| {
+        (0..6).map(move |at| {
+            let mut profile = made(8, 300);
+            let at_cpu = profile.samples.iter().position(|sample| sample.values.cpu_ns > 0);
+            let values = &mut profile.samples[at_cpu.unwrap()].values;
+            // The first period of each is a start, which is unlike the others; and the second side
+            // has a little more of it.
+            let starts = [4_000 + 1_000 * first, 10, 0][at % 3];
+            values.count += starts;
+            values.cpu_ns += 10_000_000 * starts;
+            let instance = format!("process {first} {}", at / 3);
+            profile.report = Some(SelfReport { instance, ..SelfReport::default() });
+            profile
+        })
+    };
+    let mut profiles: Vec<Profile> = side(0).chain(side(1)).collect();
+    let told = |profiles: &[Profile]| {
+        let mut columns = Columns::default();
+        for (at, profile) in profiles.iter().enumerate() {
+            let service = if at < 6 { "before" } else { "after" }.to_owned();
+            columns.add(Identity { service, ..Identity::default() }, profile);
+        }
+        let side = |name: &str| Selection { service: Some(name.into()), ..Selection::default() };
+        let [base, new] = ["before", "after"].map(side);
+        let weights = Weights::default();
+        let sides = [&base, &new].map(|selection| changes::Side { selection, weights: &weights });
+        changes::told(&columns, sides, false)
+    };
+    let has_found = |told: &serde_json::Value| {
+        told["rows"].as_array().unwrap().iter().any(|row| row["is_significant"] == true)
+    };
+    let now = told(&profiles);
+    assert_eq!((&now["base"]["files"], &now["new"]["files"]), (&2.into(), &2.into()));
+    assert!(has_found(&now) && now["needs_runs"] == false, "{now}");
+    // Of wall time, which is measured, one run a side says nothing.
+    let one_each = columns(&[profiles[0].clone(), profiles[6].clone()]);
+    for (value, needs_runs) in [(Value::Wall, true), (Value::Cpu, false)] {
+        let side = |source| Selection { value, source: Some(source), ..Selection::default() };
+        let ([base, new], weights) = ([side(0), side(1)], Weights::default());
+        let sides = [&base, &new].map(|selection| changes::Side { selection, weights: &weights });
+        assert_eq!(changes::told(&one_each, sides, false)["needs_runs"], needs_runs, "{value:?}");
+    }
+    // Without the word each file is one; then the starts would hide it.
+    profiles.iter_mut().for_each(|profile| profile.report = None);
+    let apart = told(&profiles);
+    assert_eq!(apart["base"]["files"], 6);
+    assert!(!has_found(&apart), "{apart}");
 }

@@ -1,9 +1,11 @@
 //! Who is charged: samples and events in, a profile's sums out.
 
+mod frames;
+
 use std::sync::Arc;
 
 use model::EndReason;
-use profile::{Limits, ThreadKey};
+use profile::Limits;
 
 use super::*;
 use testing::Random;
@@ -11,9 +13,7 @@ use testing::Random;
 use crate::fake::{METHOD_BYTES, METHODS, Table, lost, method, shared, thread};
 use crate::gc_waits::InPause;
 use crate::publish::Publisher;
-use crate::runtime::{IlStep, ModuleKey};
-
-mod guesses;
+use crate::runtime::ModuleKey;
 
 const BOTH: Wanted = Wanted { cpu: true, wall: true, span_ids: true, timeline: false };
 const T: ThreadRef = thread(0, 1);
@@ -319,95 +319,6 @@ fn threads_with_one_number_are_told_apart() {
     assert_eq!(names, ["life 0", "life 1", "life 2"]);
 }
 
-/// Bytes of a method with a handler in it: `push rbp; mov rbp, rsp; pop rbp; ret`, and
-/// `push rbp; sub rsp, 16; add rsp, 16; pop rbp; ret`.
-const WITH_HANDLER: [u8; 17] = [
-    0x55, 0x48, 0x8b, 0xec, 0x5d, 0xc3, 0x55, 0x48, 0x83, 0xec, 0x10, 0x48, 0x83, 0xc4, 0x10, 0x5d,
-    0xc3,
-];
-
-#[test]
-fn handlers_and_nameless_functions_are_shown_once() {
-    let mut books = Books::new(BOTH);
-    let code = WITH_HANDLER.to_vec().leak();
-    let body = code.as_ptr() as u64;
-    books.table.add(2, body, body + code.len() as u64);
-    let handler = body + 8;
-    books.start(T);
-    let mut expect = |frames: &[u64], gap: Option<usize>, expected: &[&str]| {
-        let walked = Walked {
-            frames: Arc::new(frames.to_vec()),
-            gap,
-            end: EndReason::Root,
-            class: ThreadClass::Managed,
-        };
-        let id = books.accounts.intern(&walked);
-        let key =
-            SampleKey { stack: id, thread: ThreadKey::NONE, state: None, span: None, labels: 0 };
-        assert_eq!(
-            books.accounts.aggregate.add(&key, Values { count: 1, ..Values::default() }),
-            Added::Kept
-        );
-        let (profile, _, _) = books.accounts.take(Period::default());
-        let text = |frame| short(profile.text(profile.function_of(frame).expect("known").name));
-        let found: Vec<String> = profile.stack(profile.samples[0].stack).map(text).collect();
-        assert_eq!(found, expected, "{frames:x?}");
-    };
-    expect(&[handler, body + 1], None, &["M"]);
-    expect(&[body + 1, body + 2], None, &["M", "M"]);
-    expect(&[handler, handler, body + 1], None, &["M", "M"]);
-    // Called by the runtime, it is told apart.
-    expect(&[handler, method(1), body + 1], None, &["M", "M1", "M"]);
-    // What was lost between may have been anything.
-    expect(&[handler, body + 1], Some(1), &["M", "[truncated]", "M"]);
-    expect(&[handler, method(1), body + 1], Some(2), &["M", "M1", "[truncated]", "M"]);
-    expect(&[], None, &["[no frames]"]);
-    expect(&[0x10, method(1)], None, &["[not code]", "M1"]);
-}
-
-#[test]
-fn a_row_of_nameless_functions_is_shown_as_one() {
-    let mut books = Books::new(BOTH);
-    let ranges = sys::proc::executable_ranges();
-    // The last word of a code segment is no function's.
-    let (start, named) = {
-        let symbolizer = &mut books.accounts.symbolizer;
-        let aggregate = &mut books.accounts.aggregate;
-        let mut all = ranges.iter().flat_map(|(start, end)| [*start, end - 1]);
-        let found = all.find_map(|address| {
-            let named = symbolizer.named(address, aggregate);
-            named.anonymous.then_some((address, named.frame))
-        });
-        found.expect("some code in this process has no symbol")
-    };
-    let class = ThreadClass::Managed;
-    let walked = |frames: &[u64]| Walked {
-        frames: Arc::new(frames.to_vec()),
-        gap: None,
-        end: EndReason::Root,
-        class,
-    };
-    let once = books.accounts.aggregate.stack([named]);
-    assert_eq!(books.accounts.intern(&walked(&[start; 3])), once);
-    let apart = books.accounts.intern(&walked(&[start, method(1), start]));
-    assert_ne!(apart, once);
-    assert_ne!(books.accounts.intern(&walked(&[method(1), start])), apart);
-}
-
-#[test]
-fn unloaded_methods_are_asked_for_again() {
-    let mut books = Books::new(BOTH);
-    books.sample(T, &[method(1)], 1);
-    assert_eq!(books.take(), ["M1 running: 1 1 1"]);
-    books.table.unload(1);
-    books.table.add(9, method(1) - 16, method(1) + 32);
-    books.sample(T, &[method(1)], 1);
-    assert_eq!(books.take(), ["M1 running: 1 1 1"], "nobody has said that it is gone");
-    books.accounts.event(Event::Unloaded { module: ModuleKey(1) });
-    books.sample(T, &[method(1)], 1);
-    assert_eq!(books.take(), ["M0 running: 1 1 1"], "the other's name, by its first address");
-}
-
 /// What a sequence of events is worth.
 fn add(sum: &mut Values, count: u64, cpu_ns: u64, wall_ns: u64) {
     sum.add(Values { count, cpu_ns, wall_ns, ..Values::default() });
@@ -486,36 +397,6 @@ fn check_sums(limits: Limits) {
     assert_eq!(found, given);
     let full = lost(books.accounts.shared, Loss::AggregateFull) > 0;
     assert_eq!(full, limits != Limits::HOST, "{limits:?}");
-}
-
-#[test]
-fn a_frame_knows_the_place_in_its_method() {
-    let mut books = Books::new(BOTH);
-    books.start(T);
-    let step = |offset, il| IlStep { address: method(1) + offset, il };
-    books.table.il(method(1), vec![step(0, Some(0)), step(8, Some(5)), step(16, None)]);
-    // The first method's places 0 and 5 and its own code, and another's of which nothing is known.
-    for address in [method(1) + 3, method(1) + 8, method(1) + 15, method(1) + 20, method(2) + 8] {
-        books.sample(T, &[address], 1);
-    }
-    let (profile, _, _) = books.accounts.take(Period::default());
-    let mut places: Vec<_> = profile
-        .samples
-        .iter()
-        .map(|sample| {
-            let leaf = profile.stack(sample.stack).next().expect("a frame");
-            let frame = profile.frames[leaf.get()];
-            let module = profile.module_of(leaf).expect("a module");
-            assert_eq!(profile.text(module.build_id), "b");
-            (frame.function, frame.address, sample.values.count)
-        })
-        .collect();
-    places.sort();
-    let [a, b, c, d] = places[..] else { panic!("{places:?}") };
-    let of = |il: u64| 0x0600_0001 << 32 | il;
-    assert_eq!([a.1, b.1, c.1, d.1], [0, of(0), of(5), 0]);
-    assert_eq!([a.2, b.2, c.2, d.2], [1, 1, 2, 1]);
-    assert!(a.0 == b.0 && b.0 == c.0 && c.0 != d.0, "{places:?}");
 }
 
 #[test]

@@ -31,6 +31,15 @@ fn runs(methods: &Methods<u32>) -> Vec<(u64, u64, u32)> {
     methods.runs.iter().map(|(start, known)| (*start, known.end, known.note)).collect()
 }
 
+/// What is kept is counted, and no more.
+#[track_caller]
+fn counted(methods: &Methods<u32>) {
+    let sum = |of: fn(&Known<u32>) -> usize| methods.runs.values().map(of).sum::<usize>();
+    assert_eq!(methods.il_bytes, sum(|known| known.il.bytes()));
+    assert_eq!(methods.bytes(), sum(Known::bytes));
+    assert!(methods.bytes() >= 1000 * methods.runs.len(), "each has its note");
+}
+
 /// Two runs one after the other, and then a third: what is left.
 #[track_caller]
 fn check(third: (u64, u64), replaces: bool, left: &[(u64, u64, u32)]) {
@@ -39,8 +48,7 @@ fn check(third: (u64, u64), replaces: bool, left: &[(u64, u64, u32)]) {
     assert!(!insert(&mut methods, 200, 300, 1, 2));
     assert_eq!(insert(&mut methods, third.0, third.1, 2, 3), replaces, "{third:?}");
     assert_eq!(runs(&methods), left, "{third:?}");
-    let il: usize = methods.runs.values().map(|known| known.il.bytes()).sum();
-    assert_eq!(methods.il_bytes, il, "what is kept is counted");
+    counted(&methods);
     // A table of them is sorted and has no overlaps, which the handler's search relies on.
     let table = methods.table();
     assert!(table.regions.is_sorted_by(|a, b| a.end <= b.start));
@@ -87,6 +95,7 @@ fn a_modules_code_is_forgotten() {
     assert!(methods.forget(ModuleKey(1)));
     assert!(!methods.forget(ModuleKey(1)));
     assert_eq!(runs(&methods), [(200, 300, 2), (960, 1024, 3)]);
+    counted(&methods);
     assert_eq!(methods.table_if_changed(false).map(|table| table.regions.len()), Some(2));
     assert!(methods.table_if_changed(true).is_some());
     // Learned again under the same number.
@@ -102,6 +111,7 @@ fn a_stub_is_asked_for_anew() {
     assert!(methods.table_if_changed(false).is_some());
     assert!(methods.forget_stubs());
     assert_eq!(runs(&methods), [(100, 200, 1)]);
+    counted(&methods);
     assert!(methods.table_if_changed(false).is_some());
     assert!(!methods.forget_stubs());
     assert!(methods.table_if_changed(false).is_none(), "nothing changed");
@@ -191,6 +201,7 @@ fn too_much_code_is_learned_anew() {
     assert_eq!(methods.runs.len(), CODE_RUNS_MAX);
     assert!(methods.learn_stub(u64::MAX / 2, &2), "what was known is to be forgotten");
     assert_eq!(methods.runs.len(), 1);
+    counted(&methods);
     assert!(methods.bytes() < full / 1000 && methods.table_if_changed(false).is_some());
 }
 
@@ -215,6 +226,7 @@ fn code_that_no_stack_has_any_more_is_forgotten() {
     assert!(methods.end_period());
     assert_eq!(runs(&methods), [(10, 20, 1)]);
     assert!(methods.table_if_changed(false).is_some());
-    assert_eq!(methods.il_bytes, methods.at(10).unwrap().1.il.bytes());
+    counted(&methods);
     assert!(!methods.end_period() && !methods.forget(ModuleKey(2)) && methods.forget(ModuleKey(1)));
+    assert_eq!(methods.bytes(), 0);
 }

@@ -18,6 +18,9 @@ use super::response::Response;
 
 /// How long a client may take to send a body.
 const BODY: Duration = Duration::from_secs(60);
+/// The least of it that has to arrive in each stretch of [`Limits::pace`], in bytes: by the default
+/// some 50 KiB in a second, a third of what the largest body needs to arrive in its time.
+const PACE_BYTES: usize = 256 << 10;
 /// How long it may take to take an answer, some tens of megabytes over a thin line.
 const ANSWER: Duration = Duration::from_secs(300);
 /// How long it may take nothing of it.
@@ -47,8 +50,12 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of a body.
     pub body: usize,
-    /// Bytes of all bodies that are held; those beyond are answered with 503.
+    /// Bytes of all bodies that are held, as far as they have arrived; those beyond are answered
+    /// with 503.
     pub bodies: usize,
+    /// In what time a body that is not whole has to go on by so many bytes as there are in
+    /// [`PACE_BYTES`]: one that drips would hold what it has sent already for long.
+    pub pace: Duration,
     /// How long a client may take to send the whole head of a request.
     pub head: Duration,
     /// How long a connection may be idle between two requests.
@@ -66,6 +73,7 @@ impl Limits {
             connections,
             body,
             bodies: body.saturating_mul(16),
+            pace: Duration::from_secs(5),
             head: Duration::from_secs(5),
             idle: Duration::from_secs(30),
             undisturbed: Duration::from_secs(5),
@@ -127,24 +135,80 @@ impl Server {
     }
 }
 
-/// Bytes of the bodies, until it is dropped.
+/// The bytes of one body, until it is dropped: so many as have arrived, since whoever announces
+/// much and sends nothing must take no room from others.
 struct Held {
-    taken: Arc<AtomicUsize>,
+    /// Those of all bodies.
+    all: Arc<AtomicUsize>,
+    most: usize,
     count: usize,
 }
 
 impl Held {
-    /// `None` if more than `most` would be taken.
-    fn take(taken: &Arc<AtomicUsize>, count: usize, most: usize) -> Option<Self> {
-        let before = taken.fetch_add(count, Ordering::AcqRel);
-        let held = Self { taken: Arc::clone(taken), count };
-        (before.saturating_add(count) <= most).then_some(held)
+    /// `None` if so many would be too many, with what has arrived of others.
+    fn room_for(all: &Arc<AtomicUsize>, count: usize, most: usize) -> Option<Self> {
+        let has_room = all.load(Ordering::Acquire).saturating_add(count) <= most;
+        has_room.then(|| Self { all: Arc::clone(all), most, count: 0 })
+    }
+
+    /// Whether there was room for so many more.
+    fn grow(&mut self, count: usize) -> bool {
+        let before = self.all.fetch_add(count, Ordering::AcqRel);
+        self.count = self.count.saturating_add(count);
+        before.saturating_add(count) <= self.most
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.count, Ordering::AcqRel);
+        self.all.fetch_sub(self.count, Ordering::AcqRel);
+    }
+}
+
+/// By when a body has to go on.
+#[derive(Debug)]
+struct Pace {
+    /// How long it may take for [`PACE_BYTES`].
+    stretch: Duration,
+    /// By when the whole of it has to be there.
+    end: Instant,
+    /// What has still to come of a stretch's bytes.
+    left: usize,
+}
+
+impl Pace {
+    fn new(now: Instant, stretch: Duration) -> Self {
+        Self { stretch, end: now + BODY, left: PACE_BYTES }
+    }
+
+    /// So much has come: until when the next is waited for, if that is later than before.
+    fn came(&mut self, count: usize, now: Instant) -> Option<Instant> {
+        self.left = self.left.saturating_sub(count);
+        if self.left > 0 {
+            return None;
+        }
+        self.left = PACE_BYTES;
+        Some(self.end.min(now + self.stretch))
+    }
+}
+
+/// A body as it arrives.
+struct Arriving<'a, 'b> {
+    from: &'a mut BufReader<Patient<'b>>,
+    held: &'a mut Held,
+    pace: Pace,
+}
+
+impl Read for Arriving<'_, '_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(to)?;
+        if !self.held.grow(count) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        if let Some(until) = self.pace.came(count, Instant::now()) {
+            self.from.get_mut().until = until;
+        }
+        Ok(count)
     }
 }
 
@@ -202,10 +266,16 @@ impl End {
     }
 }
 
+/// More bodies arrive than are held.
+fn too_much() -> End {
+    End::Refused(Response::error(503, "too much is being sent at once; try again later"))
+}
+
 impl From<Refused> for End {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Gone => Self::Gone,
+            Refused::TooMuch => too_much(),
             Refused::With(status, why) => Self::Refused(Response::error(status, why)),
         }
     }
@@ -251,10 +321,9 @@ impl Serving<'_> {
         {
             return Err(End::Refused(answer));
         }
-        let held = Held::take(&self.held, head.length, self.limits.bodies);
-        let too_much = || Response::error(503, "too much is being sent at once; try again later");
-        let _held = held.ok_or_else(|| End::Refused(too_much()))?;
-        let request = self.body(head, reader)?;
+        let held = Held::room_for(&self.held, head.length, self.limits.bodies);
+        let mut held = held.ok_or_else(too_much)?;
+        let request = self.body(head, reader, &mut held)?;
         End::unless(self.connection.works())?;
         // Whatever one request does, others are answered.
         let answer = catch_unwind(AssertUnwindSafe(|| handler.answer(&request)));
@@ -267,16 +336,22 @@ impl Serving<'_> {
         End::unless(written.is_ok() && request.keeps_alive)
     }
 
-    fn body(&self, head: Head, reader: &mut BufReader<Patient<'_>>) -> Result<Request, End> {
+    fn body(
+        &self,
+        head: Head,
+        reader: &mut BufReader<Patient<'_>>,
+        held: &mut Held,
+    ) -> Result<Request, End> {
         let now = Instant::now();
-        reader.get_mut().until = now + BODY;
+        reader.get_mut().until = now + self.limits.pace;
         End::unless(self.connection.waits(now + self.limits.undisturbed))?;
         if head.expects {
             let mut to = Patient { stream: self.connection.stream(), until: now + SLOW };
             let asked = to.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             End::unless(asked.is_ok())?;
         }
-        Ok(head.body(reader)?)
+        let pace = Pace::new(now, self.limits.pace);
+        Ok(head.body(&mut Arriving { from: reader, held, pace })?)
     }
 
     /// Takes what is under way: closed with something unread, a connection is reset, and its
@@ -333,13 +408,28 @@ mod tests {
         (stream, line)
     }
 
+    /// Whether one more body of ten bytes is let in, or refused, in the end.
+    fn in_the_end(address: SocketAddr, status: &str) -> bool {
+        (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            asked(address).1.contains(status)
+        })
+    }
+
     #[test]
     fn no_more_bodies_are_held_than_there_may_be() {
-        let address = started(Limits { bodies: 25, ..Limits::new(9, 10) });
-        let [(mut one, first), (_two, second), (_three, third)] = [(); 3].map(|()| asked(address));
-        assert!(first.contains(" 100 ") && second.contains(" 100 "), "{first}{second}");
-        assert!(third.contains(" 503 "), "{third}");
-        one.write_all(b"0123456789").unwrap();
+        let pace = Duration::from_secs(3_600);
+        let address = started(Limits { bodies: 25, pace, ..Limits::new(1_000, 10) });
+        // What was only announced takes no room.
+        let silent = [(); 4].map(|()| asked(address));
+        assert!(silent.iter().all(|(_, line)| line.contains(" 100 ")), "{silent:?}");
+        drop(silent);
+        let [(mut one, _), (mut two, _)] = [(); 2].map(|()| asked(address));
+        for arriving in [&mut one, &mut two] {
+            arriving.write_all(b"012345678").unwrap();
+        }
+        assert!(in_the_end(address, " 503 "), "two bodies and one more are too many");
+        one.write_all(b"9").unwrap();
         let mut rest = String::new();
         let mut reader = BufReader::new(&one);
         while !rest.contains("200 OK") {
@@ -347,11 +437,48 @@ mod tests {
         }
         drop(one);
         // Once its answer has gone, there is room again; that takes a moment.
-        let again = (0..500).any(|_| {
-            thread::sleep(Duration::from_millis(10));
-            asked(address).1.contains(" 100 ")
-        });
-        assert!(again, "what was sent is held for ever");
+        assert!(in_the_end(address, " 100 "), "what was sent is held for ever");
+    }
+
+    /// Those that were let in together may be too many once they arrive.
+    #[test]
+    fn a_body_for_which_there_is_no_room_any_more_is_refused() {
+        let pace = Duration::from_secs(3_600);
+        let address = started(Limits { bodies: 15, pace, ..Limits::new(1_000, 10) });
+        let [(mut one, _), (mut two, second)] = [(); 2].map(|()| asked(address));
+        assert!(second.contains(" 100 "), "{second}");
+        one.write_all(b"012345678").unwrap();
+        assert!(in_the_end(address, " 503 "), "it does not arrive");
+        two.write_all(b"012345678").unwrap();
+        let mut text = String::new();
+        let _ = two.read_to_string(&mut text);
+        assert!(text.contains(" 503 "), "{text}");
+    }
+
+    /// A byte at a time, it would be waited for until the time of a whole body is over.
+    #[test]
+    fn a_body_that_drips_is_left() {
+        let pace = Duration::from_millis(300);
+        let address = started(Limits { pace, ..Limits::new(4, 1 << 20) });
+        let mut dripping = TcpStream::connect(address).unwrap();
+        dripping.write_all(b"POST /a HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n").unwrap();
+        dripping.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let begin = Instant::now();
+        while dripping.write_all(b"0").is_ok() && !matches!(dripping.read(&mut [0; 1]), Ok(0)) {
+            assert!(begin.elapsed() < BODY / 2, "it is waited for");
+        }
+    }
+
+    #[test]
+    fn a_body_that_goes_on_is_waited_for_up_to_its_end() {
+        let (begin, stretch) = (Instant::now(), Duration::from_secs(5));
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut pace = Pace::new(begin, stretch);
+        assert_eq!(pace.came(PACE_BYTES - 1, at(4)), None, "it is not enough yet");
+        assert_eq!(pace.came(1, at(4)), Some(at(9)));
+        assert_eq!(pace.came(1, at(8)), None);
+        assert_eq!(pace.came(10 * PACE_BYTES, at(8)), Some(at(13)), "much at once is no advance");
+        assert_eq!(pace.came(PACE_BYTES, at(58)), Some(at(60)), "its time is over");
     }
 
     #[test]

@@ -37,13 +37,18 @@ pub struct Request {
 pub enum Refused {
     /// The client has gone, or takes too long.
     Gone,
+    /// There is no room for its body.
+    TooMuch,
     /// What to answer: status and reason.
     With(u16, &'static str),
 }
 
 impl From<io::Error> for Refused {
-    fn from(_: io::Error) -> Self {
-        Self::Gone
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::QuotaExceeded => Self::TooMuch,
+            _ => Self::Gone,
+        }
     }
 }
 

@@ -47,13 +47,25 @@ pub fn read_plain(path: &Path) -> io::Result<File> {
     open_plain(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file that is a regular one: through no link, and without waiting for whoever reads or
-/// writes a pipe.
+/// Opens a file that somebody has named, to read it: a regular one, or a link to one. A pipe, or a
+/// device that never comes to an end, is not waited for.
+///
+/// # Errors
+/// Why it can't; [`io::ErrorKind::InvalidInput`] if it is something else.
+pub fn read_named(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true), 0)
+}
+
+fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    open_regular(path, options, libc::O_NOFOLLOW)
+}
+
+/// Opens a file that is a regular one, without waiting for whoever reads or writes a pipe.
 ///
 /// # Errors
 /// Why it can't be opened; [`io::ErrorKind::InvalidInput`] if it is something else.
-fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+fn open_regular(path: &Path, options: &mut OpenOptions, flags: libc::c_int) -> io::Result<File> {
+    let file = options.custom_flags(flags | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
@@ -122,6 +134,10 @@ mod tests {
             assert!(open_plain(path, &mut read).is_err(), "{path:?}");
         }
         assert!(open_plain(&pipe, OpenOptions::new().write(true)).is_err());
+        assert!(read_named(&file).is_ok() && read_named(&link).is_ok());
+        for path in [pipe.as_path(), &folder, Path::new("/dev/zero")] {
+            assert!(read_named(path).is_err(), "{path:?}");
+        }
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -1,12 +1,14 @@
 //! Connecting to a socket that is a file, with an end: the standard library's waits for as long as
 //! a listener that doesn't accept has its queue full.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+use crate::attempts::until_done;
 
 /// A connection.
 pub type LocalStream = UnixStream;
@@ -28,19 +30,12 @@ pub fn set_timeouts(stream: &mut LocalStream, limit: Duration) -> io::Result<()>
 pub fn write_while(
     stream: &mut LocalStream,
     bytes: &[u8],
-    mut left: impl FnMut() -> Option<Duration>,
+    left: impl FnMut() -> Option<Duration>,
 ) -> io::Result<usize> {
-    loop {
-        stream.set_write_timeout(Some(left().ok_or(ErrorKind::TimedOut)?))?;
-        match stream.write(bytes) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
-            done => return done,
-        }
-    }
+    until_done(left, |slice| {
+        stream.set_write_timeout(Some(slice))?;
+        stream.write(bytes)
+    })
 }
 
 /// Connects, and waits for that no longer than so long (a microsecond at least).

@@ -53,6 +53,14 @@ pub fn read_plain(path: &Path) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::InvalidInput))
 }
 
+/// Opens a file that somebody has named, to read it: a regular one, or a link to one.
+///
+/// # Errors
+/// As [`read_plain`].
+pub fn read_named(path: &Path) -> io::Result<File> {
+    read_plain(path)
+}
+
 /// Opens a file of this user's to write to it, and makes it if it is not there.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! `corprof serve`: what is pushed is there, whatever happens; what makes no sense changes nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod limits;
+mod load;
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,8 +19,6 @@ use support::made::made;
 use testing::Random;
 
 const OTLP: &str = "/v1development/profiles";
-/// Agents that push at the same time.
-const AGENTS: usize = 20;
 
 fn serve(dir: &Dir, more: &[&str]) -> Running {
     let flags = [&["serve", "--listen", "127.0.0.1:0", "--data", "data"], more].concat();
@@ -285,49 +283,6 @@ fn a_killed_server_has_all_that_it_said_it_took() {
     assert_eq!(metric(&server, "corprof_store_damaged"), 0);
 }
 
-#[test]
-fn twenty_agents_push_while_it_is_asked() {
-    let dir = Dir::new();
-    let server = serve(&dir, &[]);
-    let pushes = 6;
-    let done = AtomicBool::new(false);
-    let slowest = thread::scope(|scope| {
-        let asking = scope.spawn(|| {
-            let mut times = Vec::new();
-            while !done.load(Ordering::Acquire) {
-                let begin = Instant::now();
-                whole(&server, "service=service-1&value=cpu");
-                times.push(begin.elapsed());
-            }
-            times
-        });
-        let agents: Vec<_> = (0..AGENTS)
-            .map(|agent| {
-                let server = &server;
-                scope.spawn(move || {
-                    for push in 0..pushes {
-                        let (_, bytes) = recent((agent * pushes + push) as u64, 200);
-                        let path =
-                            format!("/v1/push?service=service-{}&instance={agent}", agent % 4);
-                        let answer = server.post(&path, &bytes);
-                        assert_eq!(answer.status, 200, "{}", answer.text());
-                    }
-                })
-            })
-            .collect();
-        agents.into_iter().for_each(|agent| agent.join().unwrap());
-        done.store(true, Ordering::Release);
-        asking.join().unwrap().into_iter().max()
-    });
-    println!("the slowest of the questions took {slowest:?}");
-    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), AGENTS * pushes);
-    let mut expected = 0;
-    for seed in 0..AGENTS * pushes {
-        expected += recent(seed as u64, 200).0.total().cpu_ns;
-    }
-    assert_eq!(whole(&server, "value=cpu"), expected);
-}
-
 /// A body that was changed somewhere is taken or refused; the server goes on, and holds what it
 /// said.
 #[test]
@@ -402,121 +357,6 @@ fn change(body: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// The command of a server behind a script, as `exec "$@"` has it.
-fn behind(dir: &Dir, script: &str, wrapper: &[&str]) -> Command {
-    let inner = dir.corprof(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
-    let mut command = Command::new(wrapper.first().unwrap_or(&"sh"));
-    if !wrapper.is_empty() {
-        command.args(&wrapper[1..]).arg("sh");
-    }
-    command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
-    command.current_dir(&dir.0);
-    command
-}
-
-/// Pushes profiles of one instance after the other until one is refused: how many were taken.
-fn fill(server: &Running) -> usize {
-    let (_, bytes) = recent(1, 100);
-    for number in 0..500 {
-        let answer = server.post(&format!("/v1/push?service=shop&instance={number}"), &bytes);
-        if answer.status != 200 {
-            assert_eq!(answer.status, 507, "{}", answer.text());
-            let reasons = ["File too large", "No space left"];
-            assert!(reasons.iter().any(|why| answer.text().contains(why)), "{}", answer.text());
-            assert!(answer.head.contains("Retry-After"), "{}", answer.head);
-            return number;
-        }
-    }
-    panic!("there is no limit");
-}
-
-/// Where no more can be written the sender is told why, and the store holds what it took.
-#[test]
-fn a_limit_of_a_files_size_is_told_to_the_sender() {
-    let dir = Dir::new();
-    let server = Running::start(behind(&dir, "ulimit -f 200; exec \"$@\"", &[]));
-    let taken = fill(&server);
-    assert!(taken > 0);
-    assert_eq!(fill(&server), 0, "another time it is the same");
-    let check = |server: &Running, taken: usize| {
-        assert_eq!(metric(server, "corprof_store_profiles"), taken as u64);
-        assert_eq!(metric(server, "corprof_store_damaged"), 0);
-        assert_eq!(header(server)["sources"].as_array().unwrap().len(), taken);
-    };
-    check(&server, taken);
-    drop(server);
-    let server = serve(&dir, &[]);
-    check(&server, taken);
-    let (_, bytes) = recent(2, 100);
-    assert_eq!(server.post("/v1/push?service=shop&instance=again", &bytes).status, 200);
-    check(&server, taken + 1);
-}
-
-#[test]
-fn a_full_disk_is_told_to_the_sender_and_may_have_room_again() {
-    let unshare = ["unshare", "--mount"];
-    let can_mount = Command::new("unshare").args(["--mount", "true"]).output();
-    if !can_mount.is_ok_and(|output| output.status.success()) {
-        println!("SKIPPED: a disk of its own needs root");
-        return;
-    }
-    let dir = Dir::new();
-    std::fs::create_dir(dir.path("data")).unwrap();
-    let script = "mount -t tmpfs -o size=1m none data && head -c 700000 /dev/zero > data/other && \
-                  exec \"$@\"";
-    let server = Running::start(behind(&dir, script, &unshare));
-    let taken = fill(&server);
-    assert_eq!(metric(&server, "corprof_store_profiles"), taken as u64);
-    let inside = format!("/proc/{}/root{}/data/other", server.child.id(), dir.0.display());
-    std::fs::remove_file(inside).unwrap();
-    let (_, bytes) = recent(1, 100);
-    assert_eq!(server.post("/v1/push?service=shop&instance=again", &bytes).status, 200);
-    assert_eq!(metric(&server, "corprof_store_profiles"), taken as u64 + 1);
-}
-
-/// What is small on the wire may be large in memory, also in many pieces.
-#[test]
-fn what_inflates_to_too_much_is_refused() {
-    let dir = Dir::new();
-    let server = serve(&dir, &[]);
-    let (_, bytes) = recent(1, 5);
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
-    // A field that no reader knows, of eight MiB of nothing.
-    plain.extend([0xba, 0xb8, 0x02, 0x80, 0x80, 0x80, 0x04]);
-    plain.resize(plain.len() + (8 << 20), 0);
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(&plain).unwrap();
-    let packed = packed.finish().unwrap();
-    assert_eq!(server.post("/v1/push?service=shop", &packed).status, 200);
-    let labels = [("service_name".to_owned(), "shop".to_owned())];
-    let one = push_request(&labels, &packed, "1");
-    let push = |times: usize| server.post("/push.v1.PusherService/Push", &one.repeat(times));
-    assert_eq!(push(7).status, 200);
-    let refused = push(8);
-    assert!(refused.status == 413 && refused.text().contains("64 MiB"), "{}", refused.text());
-    assert_eq!(metric(&server, "corprof_store_profiles"), 8);
-}
-
-/// As many as there are places, each of which has sent a part of a request: a stranger needs no
-/// token for that.
-#[test]
-fn slow_clients_keep_nobody_out() {
-    let dir = Dir::new();
-    let server = serve(&dir, &[]);
-    let slow = |_| {
-        let mut stream = TcpStream::connect(&server.host).unwrap();
-        stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
-        stream
-    };
-    let slow: Vec<TcpStream> = (0..256).map(slow).collect();
-    assert_eq!(server.get("/health", "").text(), "ok\n");
-    // They go soon, also those that are not in the way; the last of them as the others do.
-    let mut last = slow.last().unwrap();
-    last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert_eq!(last.read(&mut [0; 1]).unwrap(), 0, "it is waited for");
-}
-
 /// The folder is one server's at a time.
 #[test]
 fn a_second_server_does_not_get_the_folder() {
@@ -525,89 +365,4 @@ fn a_second_server_does_not_get_the_folder() {
     let second = dir.run(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
     second.check(1, &["another corprof serve", "--data"]);
     assert!(Path::new(&dir.path("data")).exists());
-}
-
-/// The long form: an hour of twenty agents is there, they push on, and the last hour of a service
-/// is asked for, again and again, each time one that nobody has asked for before.
-#[test]
-fn an_hour_of_twenty_agents() {
-    let seconds = std::env::var("SERVE_SECONDS").ok().and_then(|text| text.parse().ok());
-    let Some(seconds) = seconds else { return };
-    let dir = Dir::new();
-    let server = serve(&dir, &[]);
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let push = |agent: usize, ago: u64, seed: u64| {
-        let mut profile = made(seed, 1_500);
-        profile.period.start_unix_ns = (now() - Duration::from_secs(ago)).as_nanos() as u64;
-        let bytes = profile::pprof::write(&profile, Vec::new()).unwrap();
-        let path = format!("/v1/push?service=service-{}&instance={agent}", agent % 4);
-        let answer = server.post(&path, &bytes);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-    };
-    // An hour, of each agent a profile a minute. As with programs, the same stacks come again.
-    let seed = |agent: usize, minute: u64| (agent % 4) as u64 * 5 + minute % 5;
-    thread::scope(|scope| {
-        for agent in 0..AGENTS {
-            let push = &push;
-            scope.spawn(move || {
-                (1..=60).rev().for_each(|minute| push(agent, minute * 60, seed(agent, minute)));
-            });
-        }
-    });
-    println!("memory with an hour in it: {} MiB", memory_mib(&server));
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let pushed = std::sync::atomic::AtomicU64::new(AGENTS as u64 * 60);
-    let mut times = thread::scope(|scope| {
-        for agent in 0..AGENTS {
-            let (push, pushed) = (&push, &pushed);
-            scope.spawn(move || {
-                let mut minute = 0;
-                // Six times as often as agents do.
-                while Instant::now() < end {
-                    push(agent, 60, seed(agent, minute));
-                    pushed.fetch_add(1, Ordering::Relaxed);
-                    minute += 1;
-                    thread::sleep(Duration::from_secs(10));
-                }
-            });
-        }
-        let mut times = Vec::new();
-        while Instant::now() < end {
-            let to = now().as_micros() as u64;
-            let number = times.len();
-            let query = format!(
-                "service=service-{}&value={}&from={}&to={to}",
-                number % 4,
-                ["cpu", "wall"][number % 2],
-                to - 3_600_000_000,
-            );
-            let begin = Instant::now();
-            assert!(whole(&server, &query) > 0);
-            times.push(begin.elapsed());
-            thread::sleep(Duration::from_millis(100));
-        }
-        times
-    });
-    times.sort_unstable();
-    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    println!(
-        "{} questions: half within {:?}, 99 of 100 within {:?}, the slowest {:?}",
-        times.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
-    println!("memory at the end: {} MiB", memory_mib(&server));
-    let pushed = pushed.into_inner();
-    println!("{pushed} profiles were pushed");
-    assert_eq!(metric(&server, "corprof_store_profiles"), pushed);
-    assert_eq!(header(&server)["sources"].as_array().unwrap().len() as u64, pushed);
-    assert!(at(0.99) <= Duration::from_millis(300), "too slow");
-}
-
-/// What the server holds, in MiB.
-fn memory_mib(server: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
