@@ -66,6 +66,8 @@ pub struct Source {
     pub duration_us: u64,
     /// Requests that ended: endpoint, how many, nanoseconds from begin to end of all.
     pub ended: Vec<(u32, u64, u64)>,
+    /// Whether samples say which request they are of.
+    pub knows_requests: bool,
     pub rows: std::ops::Range<usize>,
     pub moments: std::ops::Range<usize>,
 }
@@ -225,6 +227,7 @@ impl Columns {
             begin_us,
             duration_us: profile.period.duration_ns / 1_000,
             ended,
+            knows_requests: !profile.spans.is_empty(),
             rows: to.first_row..self.rows.len(),
             moments: moments..self.moments.row.len(),
         });

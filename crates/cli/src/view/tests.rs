@@ -291,3 +291,26 @@ fn the_same_does_not_differ_and_what_was_added_does() {
     let first = &significant(&told)[0];
     assert!(first["name"] == name || first["name"] == "[everything]", "{first}");
 }
+
+/// Requests that ended, and samples that don't say which they were of: that is not nothing.
+#[test]
+fn what_no_sample_could_tell_is_unknown() {
+    let mut silent = made(5, 100);
+    silent.samples.iter_mut().for_each(|sample| sample.span = None);
+    silent.spans.clear();
+    let rows = |profile: &Profile| {
+        let columns = columns(std::slice::from_ref(profile));
+        let selection = Selection::default();
+        let told = requests::told(&columns, &selection, &Weights::new(&columns, None));
+        told["endpoints"].as_array().unwrap().clone()
+    };
+    let is_endpoint = |row: &&serde_json::Value| row["requests"].as_f64().unwrap() > 0.0;
+    let unknown = rows(&silent);
+    assert!(unknown.iter().any(|row| is_endpoint(&row)));
+    for row in &unknown {
+        assert_eq!(row["cpu_ns"].is_null(), is_endpoint(&row), "{row}");
+        assert_eq!(row["wall_ns"].is_null(), is_endpoint(&row), "{row}");
+    }
+    let known = rows(&made(5, 100));
+    assert!(known.iter().all(|row| row["cpu_ns"].is_number() && row["wall_ns"].is_number()));
+}
