@@ -72,22 +72,23 @@ export interface Flame {
   known: number;
 }
 
-/** An endpoint, or a request. */
-export interface Cost {
+export interface Endpoint {
   endpoint: number;
   name: string;
-  cpu_ns: number;
-  wall_ns: number;
-}
-
-export interface Endpoint extends Cost {
+  /** `null` where samples don't say which request they are of. */
+  cpu_ns: number | null;
+  wall_ns: number | null;
   requests: number;
   elapsed_ns: number;
 }
 
-export interface Request extends Cost {
+export interface Request {
   request: string;
   trace: string;
+  endpoint: number;
+  name: string;
+  cpu_ns: number;
+  wall_ns: number;
 }
 
 export interface Requests {

@@ -42,14 +42,17 @@ export function showRequests(
   listener: RequestListener,
 ): void {
   const ns = (cost: Endpoint) => (isCpu ? cost.cpu_ns : cost.wall_ns);
-  const whole = told.endpoints.reduce((sum, endpoint) => sum + ns(endpoint), 0);
+  const whole = told.endpoints.reduce((sum, endpoint) => sum + (ns(endpoint) ?? 0), 0);
   element('endpoints').replaceChildren(...told.endpoints.map((endpoint) => {
-    const each = (all: number) => (endpoint.requests > 0 ? ms(all / endpoint.requests) : '–');
+    const each = (all: number | null) => (
+      endpoint.requests > 0 && all !== null ? ms(all / endpoint.requests) : '–'
+    );
+    const own = ns(endpoint);
     const requests = endpoint.requests > 0 ? endpoint.requests.toFixed(0) : '–';
     const isChosen = endpoint.endpoint === chosen.endpoint;
     const go = () => listener.endpoint(isChosen ? -1 : endpoint.endpoint);
     const line = row(isChosen, [
-      cell(percent(ns(endpoint), whole)),
+      cell(own === null ? '–' : percent(own, whole)),
       cell(requests),
       cell(each(endpoint.cpu_ns)),
       cell(each(endpoint.elapsed_ns)),

@@ -37,6 +37,11 @@ pub fn are_known(profile: &Profile) -> bool {
     !profile.endpoints.is_empty() || spans.any(|span| !profile.text(span.endpoint).is_empty())
 }
 
+/// Whether samples say which request they are of.
+fn are_told(profile: &Profile) -> bool {
+    !profile.spans.is_empty()
+}
+
 /// An endpoint's requests.
 #[derive(Clone, Debug, Default)]
 struct Row<'a> {
@@ -64,10 +69,12 @@ impl Row<'_> {
         (self.requests, cpu_ns) == (0, 0) && wall_ns < total.wall_ns / 1000
     }
 
-    /// The numbers of one request, if any ended: CPU time, elapsed, on threads.
-    fn each(&self) -> Option<[u64; 3]> {
-        let times = [self.values.cpu_ns, self.duration_ns, self.values.wall_ns];
-        (self.requests > 0).then(|| times.map(|ns| ns / self.requests))
+    /// The numbers of one request, if any ended: CPU time, elapsed, on threads. Where no sample
+    /// `is_told` its request, only elapsed time is known.
+    fn each(&self, is_told: bool) -> [Option<u64>; 3] {
+        let Values { cpu_ns, wall_ns, .. } = self.values;
+        let times = [is_told.then_some(cpu_ns), Some(self.duration_ns), is_told.then_some(wall_ns)];
+        times.map(|ns| ns?.checked_div(self.requests))
     }
 }
 
@@ -111,13 +118,12 @@ pub fn table(
     // It has nothing of what the table is of.
     rows.retain(|row| !is_none(row.name) || row.requests > 0 || row.key(clock).0 > 0);
     let total = Row { values: total, ..Row::default() }.key(clock).0;
+    let is_told = are_told(profile);
     let line = |row: &Row<'_>| {
-        let mut numbers = match row.each() {
-            Some([cpu, elapsed, on_threads]) => {
-                vec![row.requests.to_string(), time(cpu), time(elapsed), time(on_threads)]
-            }
-            None => vec!["-".to_owned(); 4],
-        };
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let requests = (row.requests > 0).then(|| row.requests.to_string());
+        let mut numbers = vec![or_none(requests)];
+        numbers.extend(row.each(is_told).map(|ns| or_none(ns.map(time))));
         let ns = row.key(clock).0;
         numbers.extend([time(ns), percent(ns, total)]);
         Line { numbers, name: row.name.to_owned(), note: String::new() }
@@ -141,8 +147,9 @@ pub fn json(profile: &Profile, clock: Clock) -> Value {
         return json!([]);
     }
     let total = profile.total();
+    let is_told = are_told(profile);
     let row = |row: &Row<'_>| {
-        let [cpu, elapsed, on_threads] = row.each().map_or([None; 3], |each| each.map(Some));
+        let [cpu, elapsed, on_threads] = row.each(is_told);
         json!({
             "name": row.name,
             "requests": row.requests,

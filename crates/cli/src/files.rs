@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 #[cfg(unix)]
 use nix::fcntl::OFlag;
-use profile::read::{Decoded, decode};
+use profile::read::{Decoded, RequestNames, decode};
 
 /// How a profile's file name ends.
 const SUFFIX: &str = ".pb.gz";
@@ -75,6 +75,16 @@ pub fn read(path: &Path) -> anyhow::Result<Decoded> {
     }
     let bytes = fs::read(path).with_context(|| format!("{shown}: can't read the file"))?;
     decode(&bytes).with_context(|| shown.to_string())
+}
+
+/// The endpoints that the files tell of their requests. What can't be read tells none; whoever
+/// reads the files for what is in them says so.
+pub fn request_names<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> RequestNames {
+    let mut names = RequestNames::default();
+    for decoded in paths.into_iter().filter_map(|path| read(path).ok()) {
+        names.learn(&decoded.profile);
+    }
+    names
 }
 
 /// Opens a regular file in a folder that another user may write to: no link to a file that only we

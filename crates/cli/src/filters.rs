@@ -49,6 +49,12 @@ impl Filters {
         state.is_empty() && endpoint.is_none() && span.is_none() && labels.is_empty()
     }
 
+    /// Whether all files have to be known before it can be said what of the first is looked at: one
+    /// may tell the endpoint of another's requests.
+    pub fn need_names(&self) -> bool {
+        self.endpoint.is_some()
+    }
+
     /// Each filter alone.
     pub fn each(&self) -> Vec<Self> {
         let Self { state, endpoint, span, labels } = self.clone();

@@ -117,7 +117,6 @@ impl Loader {
             (None, Some(named)) => (named.service.to_owned(), u64::from(named.pid)),
             (None, None) => (name.to_string(), 0),
         };
-        // An endpoint that only a later file knows is missing here; all others are right.
         let filters = &self.filters;
         let kept = profile.samples.iter().filter(|sample| filters.keeps(profile, sample));
         let left_out_ns = focus::left_out_ns(profile, kept.clone());

@@ -50,27 +50,31 @@ fn read_all(named: &[PathBuf], filters: &Filters) -> (Loader, usize) {
     let mut loader = Loader::new(filters.clone());
     let mut known = Named::default();
     let mut problems = 0;
+    let mut paths = Vec::new();
     for path in named {
-        let paths = files::expand(path).unwrap_or_else(|error| {
-            problems += 1;
-            error_of_file(&error);
-            Vec::new()
-        });
-        for path in paths {
-            if !known.is_new(&path) {
-                continue;
+        match files::expand(path) {
+            Ok(files) => paths.extend(files.into_iter().filter(|path| known.is_new(path))),
+            Err(error) => {
+                problems += 1;
+                error_of_file(&error);
             }
-            match files::read(&path) {
-                Ok(decoded) => {
-                    if let Some(error) = &decoded.report_error {
-                        warn(format!("{}: {error}; the samples are fine", path.display()));
-                    }
-                    loader.add(&path, &decoded);
+        }
+    }
+    let names = filters.need_names().then(|| files::request_names(&paths));
+    for path in paths {
+        match files::read(&path) {
+            Ok(mut decoded) => {
+                if let Some(error) = &decoded.report_error {
+                    warn(format!("{}: {error}; the samples are fine", path.display()));
                 }
-                Err(error) => {
-                    problems += 1;
-                    error_of_file(&error);
+                if let Some(names) = &names {
+                    names.rename(&mut decoded.profile);
                 }
+                loader.add(&path, &decoded);
+            }
+            Err(error) => {
+                problems += 1;
+                error_of_file(&error);
             }
         }
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{anyhow, bail};
 use config::{Config, LogLevel, Target};
 use export::{
-    Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, destinations, parcel,
-    random_id, waiting_in,
+    Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, Why, destinations,
+    parcel, random_id, waiting_in,
 };
 use profile::Profile;
 
@@ -42,7 +42,9 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
                     Verdict::Taken => taken += 1,
                     Verdict::Later { why, .. } | Verdict::Never(why) => {
                         failed += 1;
-                        warn(format!("{file} was not taken by {place}: {why}"));
+                        let hint = access(destination.target, &why);
+                        let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                        warn(format!("{file} was not taken by {place}: {why}{hint}"));
                     }
                 }
             }
@@ -50,6 +52,21 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
     }
     note(format!("{taken} sent, {failed} not taken"));
     Ok(if failed == 0 { 0 } else { FAILED })
+}
+
+/// What to set where a target doesn't let in who sends; `None` if that is not why it said no.
+pub fn access(target: Target, why: &Why) -> Option<&'static str> {
+    let Why::Status { status: 401 | 403, .. } = why else { return None };
+    match target {
+        Target::Server => Some("set CORPROF_SERVER_TOKEN to the server's token"),
+        Target::Pyroscope => Some(
+            "set CORPROF_PYROSCOPE_TOKEN, or CORPROF_PYROSCOPE_USER and \
+             CORPROF_PYROSCOPE_PASSWORD; a corprof serve takes its token there, too",
+        ),
+        Target::Datadog => Some("set CORPROF_DATADOG_API_KEY to a key of this site"),
+        Target::Otlp => Some("set CORPROF_OTLP_HEADERS to what the target asks for"),
+        Target::File => None,
+    }
 }
 
 /// Whether the settings or the file say which service a profile is of.

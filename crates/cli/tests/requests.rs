@@ -338,6 +338,35 @@ fn a_filter_sees_what_only_another_file_knows() {
     );
 }
 
+/// A request that was not routed yet when a period ended: its name is that of its end, in whatever
+/// order the files are named.
+#[test]
+fn a_request_has_its_latest_name_in_all_files() {
+    const FILES: [&str; 2] = ["shop_7_0000.pb.gz", "shop_7_0001.pb.gz"];
+    let dir = Dir::new();
+    for (file, begin, name, ms) in [(FILES[0], 1, "GET", 30), (FILES[1], 2, "GET /counts", 10)] {
+        let mut aggregate = aggregate(&[("Shop.Get()", Some((1, 1)), 0, ThreadState::Running, ms)]);
+        aggregate.endpoint(1, name);
+        let period = Period { start_unix_ns: begin, ..Period::default() };
+        let profile = aggregate.take(period).profile;
+        dir.write(file, &profile::pprof::write(&profile, Vec::new()).unwrap());
+    }
+    for files in [FILES, [FILES[1], FILES[0]]] {
+        for filter in [&[][..], &["--endpoint", "GET /counts"]] {
+            let flags = [&["top", "--by", "endpoint", "--json"], &files[..], filter].concat();
+            let ran = dir.run(&flags);
+            ran.check(0, &[]);
+            let told: Value = serde_json::from_str(&ran.out).unwrap();
+            let endpoints = told["endpoints"].as_array().unwrap();
+            let rows = endpoints.iter().map(|row| (row["name"].clone(), row["cpu_ns"].clone()));
+            let rows: Vec<_> = rows.collect();
+            assert_eq!(rows, [("GET /counts".into(), (40 * MS).into())], "{files:?}");
+            // What a filter leaves of each process is of these names, too.
+            assert_eq!(told["processes"][0]["total"]["cpu_ns"], 40 * MS, "{told:#}");
+        }
+    }
+}
+
 #[test]
 fn json_has_all_of_it() {
     let dir = Dir::new();

@@ -134,6 +134,29 @@ fn what_is_not_taken_is_said_and_the_exit_code_is_1() {
     assert!(!said.contains("planted"), "{said}");
 }
 
+/// Also which variable it is that the server misses.
+#[test]
+fn who_sends_no_token_is_told_where_to_set_it() {
+    let folder = Folder::new("unknown");
+    let file = write_profile(&folder.0);
+    let (url, _told) = server(401);
+    let upload = |to: &str| {
+        let output = corprof(&["upload", file.to_str().unwrap(), "--to", to], &[]);
+        assert_eq!(output.status.code(), Some(1));
+        said(&output)
+    };
+    let text = upload(&format!("corprof={url}"));
+    assert!(text.contains("status 401") && text.contains("set CORPROF_SERVER_TOKEN to"), "{text}");
+    let text = upload(&format!("pyroscope={url}"));
+    assert!(text.contains("set CORPROF_PYROSCOPE_TOKEN, or"), "{text}");
+    let output = corprof(&["doctor", "--export"], &[("CORPROF_SERVER_URL", url.as_str())]);
+    let text = said(&output);
+    assert!(text.contains("set CORPROF_SERVER_TOKEN to"), "{text}");
+    // What has nothing to do with tokens says nothing of them.
+    let (url, _told) = server(400);
+    assert!(!upload(&format!("corprof={url}")).contains("TOKEN"));
+}
+
 #[test]
 fn a_file_that_names_no_service_needs_one() {
     let folder = Folder::new("unserved");

@@ -47,9 +47,9 @@ pub const LABEL_LOCAL_ROOT_SPAN_ID: &str = "local root span id";
 /// Label: the endpoint of the request, such as `GET /orders/{id}`.
 pub const LABEL_ENDPOINT: &str = "trace endpoint";
 /// Pyroscope's label of a request's endpoint.
-const LABEL_SERIES_ENDPOINT: &str = "endpoint";
+pub(crate) const LABEL_SERIES_ENDPOINT: &str = "endpoint";
 /// Pyroscope's label of a request's local root span.
-const LABEL_PROFILE_ID: &str = "profile_id";
+pub(crate) const LABEL_PROFILE_ID: &str = "profile_id";
 
 /// Field numbers of pprof's `profile.proto`.
 pub(crate) mod field {

@@ -4,7 +4,7 @@ mod support;
 use std::io::Read as _;
 use std::process::Command;
 
-use profile::read::{decode, merge};
+use profile::read::{RequestNames, decode, merge};
 use prost::Message as _;
 use support::{encode, proto, sample_profile};
 
@@ -156,6 +156,34 @@ fn merging_adds_endpoints_and_tells_what_only_one_file_knows() {
         let get = profile.endpoints.iter().find(|e| profile.text(e.name) == "GET /").unwrap();
         assert_eq!((get.requests, get.duration_ns, profile.endpoints.len()), (5, 25, 3));
         assert_eq!(decode(&encode(&profile)).unwrap().profile, profile);
+    }
+}
+
+/// A request that was not routed yet when a period ended has another name in the next.
+#[test]
+fn merging_gives_a_request_its_latest_name() {
+    let main = (profile::ThreadKey { tid: 7, generation: 0 }, None);
+    let part = |begin: u64, name: &str| {
+        let mut aggregate = profile::Aggregate::default();
+        let span = support::span(1, 0);
+        support::add_for(&mut aggregate, &["A.dll!A.Run()"], main, (1, 10, 0), (Some(span), 0));
+        aggregate.endpoint(span.local_root_span_id, name);
+        let period = profile::Period { start_unix_ns: begin, ..profile::Period::default() };
+        aggregate.take(period).profile
+    };
+    let parts = [part(1, "GET"), part(2, "GET /counts"), part(3, "")];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+        let merged = merge(order.map(|at| &parts[at]));
+        assert_eq!(merged.samples.len(), 1, "{order:?}");
+        let span = merged.span_of(&merged.samples[0]).unwrap();
+        assert_eq!(merged.text(span.endpoint), "GET /counts", "{order:?}");
+    }
+    // What a command does that looks at one file after the other.
+    let mut names = RequestNames::default();
+    parts.iter().rev().for_each(|part| names.learn(part));
+    for mut part in parts {
+        names.rename(&mut part);
+        assert_eq!(part.text(part.spans[0].endpoint), "GET /counts");
     }
 }
 

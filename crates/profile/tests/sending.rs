@@ -5,8 +5,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use profile::Profile;
 use profile::pprof::{Dialect, write_for};
 use profile::pyroscope::push_request;
+use profile::read::decode;
 use prost::Message as _;
 use support::{proto, sample_profile};
 
@@ -34,6 +36,31 @@ fn pyroscope_gets_types_that_it_takes_and_few_series() {
     assert!(labels["state"].iter().all(|state| *state == "new"), "the program's, not ours");
     let root = support::span(0x00fe_dcba_9876_5432, 0).local_root_span_id;
     assert!(labels["profile_id"].contains(&format!("{root:016x}").as_str()));
+}
+
+/// A server that is sent this has the requests that the file has, and no label of ids.
+#[test]
+fn requests_are_read_back_from_what_pyroscope_gets() {
+    let of = |profile: &Profile| {
+        let mut sums: BTreeMap<(u64, String), u64> = BTreeMap::new();
+        for sample in &profile.samples {
+            let span = profile.span_of(sample);
+            let root = span.map_or(0, |span| span.ids.local_root_span_id);
+            let name = span.map_or("", |span| profile.text(span.endpoint)).to_owned();
+            *sums.entry((root, name)).or_default() += sample.values.cpu_ns;
+        }
+        sums
+    };
+    let written = sample_profile();
+    let bytes = write_for(Dialect::Pyroscope, &written, Vec::new()).unwrap();
+    let read = decode(&bytes).unwrap().profile;
+    assert_eq!(of(&read), of(&written));
+    assert!(of(&read).keys().any(|(root, name)| *root != 0 && !name.is_empty()));
+    let labels = read.labels.iter().flatten().map(|label| read.text(label.name));
+    let mut labels: Vec<_> = labels.collect();
+    labels.sort_unstable();
+    labels.dedup();
+    assert_eq!(labels, ["empty", "state", "tenant"]);
 }
 
 #[test]

@@ -145,6 +145,8 @@ struct Told {
     version: String,
     instance: String,
     labels: Vec<(String, String)>,
+    /// Whether the profile is written as for Pyroscope.
+    is_series: bool,
 }
 
 fn own(request: &Request, body: Vec<u8>, now: u64) -> Result<Upload, Refusal> {
@@ -271,13 +273,36 @@ fn part<'a>(body: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
     }
 }
 
+/// What a profile is of. Files of ours say it: a period of a process, in one of the formats that it
+/// is sent in. Of others it is their bytes: who sends again because an answer was lost sends the
+/// same.
+fn origin(told: &Told, bytes: &[u8], profile: &Profile, begin_us: u64) -> String {
+    match &profile.report {
+        Some(report) if !report.instance.is_empty() => {
+            let format = if told.is_series { "pyroscope" } else { "file" };
+            format!("{format} {} {} {begin_us}", report.instance, report.seq)
+        }
+        _ => {
+            let mut sum = crc32fast::Hasher::new();
+            let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
+            for text in [&told.version, &told.instance].into_iter().chain(labels) {
+                sum.update(text.as_bytes());
+                sum.update(&[0]);
+            }
+            let (about, bytes_sum) = (sum.finalize(), crc32fast::hash(bytes));
+            format!("bytes {} {bytes_sum:08x} {about:08x} {begin_us}", bytes.len())
+        }
+    }
+}
+
 /// Reads and checks a profile, of which so many bytes may come.
-fn upload(told: Told, bytes: Vec<u8>, now: u64, room: &mut usize) -> Result<Upload, Refusal> {
+fn upload(mut told: Told, bytes: Vec<u8>, now: u64, room: &mut usize) -> Result<Upload, Refusal> {
     let decoded = decode_within(&bytes, *room).map_err(|error| match error {
         DecodeError::TooLarge { .. } => Refusal::too_large(),
         error => Refusal::damaged("profile (pprof, plain or gzip)", &error),
     })?;
     *room = room.saturating_sub(decoded.plain_bytes);
+    told.is_series = decoded.is_series;
     checked(told, bytes, decoded.profile, now)
 }
 
@@ -286,7 +311,7 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
     let or = |told: String, other: Option<String>| {
         if told.is_empty() { other.unwrap_or_default() } else { told }
     };
-    let service = or(told.service, report.map(|report| report.service.clone()));
+    let service = or(told.service.clone(), report.map(|report| report.service.clone()));
     if service.is_empty() {
         return Err(Refusal::new(
             400,
@@ -294,7 +319,7 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
              the label service_name, or the attribute service.name",
         ));
     }
-    let instance = or(told.instance, report.map(|report| report.pid.to_string()));
+    let instance = or(told.instance.clone(), report.map(|report| report.pid.to_string()));
     let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
     let texts: Vec<&String> =
         [&service, &told.version, &instance].into_iter().chain(labels).collect();
@@ -321,7 +346,9 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
     if end > now + AHEAD_SECONDS_MAX {
         return Err(Refusal::new(400, "the profile is of the future; see the sender's clock"));
     }
+    let origin = origin(&told, &bytes, &profile, begin_us);
     let (version, labels) = (told.version, told.labels);
-    let meta = Meta { service, version, instance, labels, begin_us, duration_us, received: now };
+    let meta =
+        Meta { service, version, instance, labels, begin_us, duration_us, received: now, origin };
     Ok(Upload { meta, bytes, profile })
 }

@@ -114,8 +114,13 @@ impl Reader<'_> {
     fn side(&mut self, path: &Path, files: &[PathBuf]) -> Result<Vec<Part>, Failure> {
         let mut parts: Vec<Part> = Vec::new();
         let mut runs = Runs::default();
+        let needs_names = self.args.filters.need_names();
+        let names = needs_names.then(|| files::request_names(files));
         for file in files {
             let mut profile = files::read(file)?.profile;
+            if let Some(names) = &names {
+                names.rename(&mut profile);
+            }
             demangled::name(&mut profile);
             let part = self.part(&profile);
             let process = profile.report.map(|report| report.instance).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! `corprof doctor --export`: whether each target takes a profile.
 
 use anyhow::bail;
+use config::Target;
 use export::{Verdict, Why};
 use profile::{Aggregate, Limits, Period, Profile, SampleKey, SelfReport, ThreadKey, Values};
 
@@ -20,7 +21,7 @@ pub fn checks() -> anyhow::Result<Vec<Check>> {
             Ok(destination) => {
                 let place = destination.address.to_string();
                 let verdict = sending::send(&config, &destination, &tiny())?;
-                checks.push(check(target.name(), &place, &verdict));
+                checks.push(check(target, &place, &verdict));
             }
         }
     }
@@ -39,7 +40,8 @@ pub fn summary(checks: &[Check]) -> String {
     format!("{good} of {} targets take profiles", checks.len())
 }
 
-fn check(name: &str, place: &str, verdict: &Verdict) -> Check {
+fn check(target: Target, place: &str, verdict: &Verdict) -> Check {
+    let name = target.name();
     let why = match verdict {
         Verdict::Taken => {
             return Check::fine(Topic::Export, format!("{name} at {place} took a tiny profile"));
@@ -47,17 +49,17 @@ fn check(name: &str, place: &str, verdict: &Verdict) -> Check {
         Verdict::Later { why, .. } | Verdict::Never(why) => why,
     };
     let found = format!("{name} at {place}: {why}");
-    Check::bad(Topic::Export, Level::Prevents, found, remedy(why))
+    Check::bad(Topic::Export, Level::Prevents, found, remedy(target, why))
 }
 
-fn remedy(why: &Why) -> &'static str {
-    match why {
+fn remedy(target: Target, why: &Why) -> String {
+    if let Some(access) = sending::access(target, why) {
+        return format!("{access}; docs/export.md has the variables");
+    }
+    let what = match why {
         Why::Fault(_) => {
             "see that something listens there and that the way is open (proxy, firewall, DNS); \
              docs/export.md has the variables of each target"
-        }
-        Why::Status { status: 401 | 403, .. } => {
-            "set the key, token or user that this target wants; docs/export.md has the variables"
         }
         Why::Status { status: 404 | 405, .. } => {
             "set the address of the part that takes profiles, and see that profiles are switched \
@@ -67,7 +69,8 @@ fn remedy(why: &Why) -> &'static str {
             "the target has trouble of its own; the agent would try again later"
         }
         Why::Status { .. } => "see what the target's own log says; it may be of another version",
-    }
+    };
+    what.to_owned()
 }
 
 /// A profile of one sample of a nanosecond.

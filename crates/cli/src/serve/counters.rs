@@ -14,6 +14,8 @@ const BOUNDS_MS: [u64; 8] = [3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
 pub struct Counters {
     /// Profiles that were taken.
     pub taken: AtomicU64,
+    /// Those that were there already, as after an answer that was lost.
+    pub repeated: AtomicU64,
     /// Pushes that were refused: they made no sense, or came too often.
     pub refused: AtomicU64,
     pub limited: AtomicU64,
@@ -48,10 +50,11 @@ impl Counters {
         };
         for (name, help, count) in [
             ("corprof_profiles_taken_total", "Profiles that are kept.", &self.taken),
+            ("corprof_profiles_repeated_total", "Profiles that were there.", &self.repeated),
             ("corprof_pushes_refused_total", "Pushes that made no sense.", &self.refused),
             ("corprof_pushes_limited_total", "Pushes that came too often.", &self.limited),
             ("corprof_pushes_failed_total", "Pushes that could not be written.", &self.failed),
-            ("corprof_pushed_bytes_total", "Bytes of what was taken.", &self.bytes),
+            ("corprof_pushed_bytes_total", "Bytes of what is kept.", &self.bytes),
         ] {
             put(name, "counter", help, of(count));
         }

@@ -78,14 +78,14 @@ impl Live {
         now.saturating_mul(1_000_000).saturating_sub(self.window_us)
     }
 
-    /// Keeps profiles: all of them are on disk when this returns, or none is.
+    /// Keeps profiles: all of them are on disk when this returns, or none is. Those that are there
+    /// already are left out, and given back.
     ///
     /// # Errors
     /// That of the disk.
-    pub fn put(&self, uploads: Vec<Upload>, now: u64) -> io::Result<()> {
+    pub fn put(&self, uploads: Vec<Upload>, now: u64) -> io::Result<Vec<Upload>> {
         let _changing = self.changing.read().unwrap_or_else(PoisonError::into_inner);
-        let records: Vec<_> = uploads.iter().map(|one| (&one.meta, one.bytes.as_slice())).collect();
-        self.write(&records, now)?;
+        let (uploads, repeated) = self.write(uploads, now)?;
         let api = self.api();
         // What waited for long at its sender is of an older time.
         let begin_us = self.begin_us(now);
@@ -98,16 +98,26 @@ impl Live {
             // If it is woken already, that is enough.
             let _ = self.wake.try_send(());
         }
-        Ok(())
+        Ok(repeated)
     }
 
-    fn write(&self, records: &[(&Meta, &[u8])], now: u64) -> io::Result<()> {
+    /// Writes those that are new, and gives them and the others.
+    fn write(&self, uploads: Vec<Upload>, now: u64) -> io::Result<(Vec<Upload>, Vec<Upload>)> {
+        // Before it is looked what is there: the same may be sent twice at a time.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (repeated, new) = {
+            let store = self.store();
+            uploads.into_iter().partition::<Vec<_>, _>(|upload| store.has(&upload.meta))
+        };
+        if new.is_empty() {
+            return Ok((new, repeated));
+        }
+        let records: Vec<_> = new.iter().map(|one| (&one.meta, one.bytes.as_slice())).collect();
         let appending = self.store().begin(now)?;
         // Others may ask the store while the disk writes.
-        let written = appending.write(records)?;
+        let written = appending.write(&records)?;
         self.store().commit(written);
-        Ok(())
+        Ok((new, repeated))
     }
 
     /// Whether profiles come faster than there is made room for them in memory.

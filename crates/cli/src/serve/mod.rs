@@ -172,12 +172,17 @@ impl Service {
                         it again later";
             return Response::error(429, text).with("Retry-After", seconds.to_string());
         }
-        let bytes: usize = uploads.iter().map(|upload| upload.bytes.len()).sum();
-        let count = uploads.len() as u64;
+        let sums = |uploads: &[Upload]| {
+            let bytes: usize = uploads.iter().map(|upload| upload.bytes.len()).sum();
+            (uploads.len() as u64, bytes as u64)
+        };
+        let (count, bytes) = sums(&uploads);
         match self.live.put(uploads, now) {
-            Ok(()) => {
-                self.counters.taken.fetch_add(count, Ordering::Relaxed);
-                self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            Ok(repeated) => {
+                let (left_out, bytes_left_out) = sums(&repeated);
+                self.counters.taken.fetch_add(count - left_out, Ordering::Relaxed);
+                self.counters.bytes.fetch_add(bytes - bytes_left_out, Ordering::Relaxed);
+                self.tell_repeated(&repeated);
                 intake::taken(&request.path)
             }
             Err(error) => {
@@ -185,6 +190,21 @@ impl Service {
                 warn(format!("profiles can't be written, and their sender was told so: {error}"));
                 not_written(&error)
             }
+        }
+    }
+
+    /// Counts what was there already, and says so the first time. Its sender is told that it was
+    /// taken, which is what it did not hear before.
+    fn tell_repeated(&self, repeated: &[Upload]) {
+        let Some(Upload { meta, .. }) = repeated.first() else { return };
+        let before = self.counters.repeated.fetch_add(repeated.len() as u64, Ordering::Relaxed);
+        if before == 0 {
+            let who = format!("{} {}", meta.service, meta.instance);
+            note(format!(
+                "{} sent a profile that is there already; it counts once, and what else is sent \
+                 again is in corprof_profiles_repeated_total of /metrics",
+                who.trim_end()
+            ));
         }
     }
 

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use model::{FrameKind, ThreadState};
+use profile::read::supersedes;
 use profile::{FrameIndex, Moment, Profile, Sample, SpanIds, Thread};
 
 use super::size::Counted;
@@ -52,6 +53,8 @@ pub struct Request {
     pub trace_id: [u8; 16],
     pub root: u64,
     pub endpoint: u32,
+    /// When the source begins that told the endpoint, in nanoseconds since 1970.
+    told_ns: u64,
 }
 
 /// Where rows come from: a file, or what was pushed at once.
@@ -68,6 +71,8 @@ pub struct Source {
     pub duration_us: u64,
     /// Requests that ended: endpoint, how many, nanoseconds from begin to end of all.
     pub ended: Vec<(u32, u64, u64)>,
+    /// Whether samples say which request they are of.
+    pub knows_requests: bool,
     pub rows: std::ops::Range<usize>,
     pub moments: std::ops::Range<usize>,
 }
@@ -231,6 +236,7 @@ impl Columns {
             begin_us,
             duration_us: profile.period.duration_ns / 1_000,
             ended,
+            knows_requests: !profile.spans.is_empty(),
             rows: to.first_row..self.rows.len(),
             moments: moments..self.moments.row.len(),
         });
@@ -317,8 +323,8 @@ impl Columns {
         rows.values.iter_mut().zip(all).for_each(|(column, ns)| column.push(ns));
     }
 
-    /// The request and the endpoint of a sample. An endpoint that one source tells is that of the
-    /// request's samples in all others.
+    /// The request and the endpoint of a sample. The endpoint that the latest source tells is that
+    /// of the request's samples in all others.
     fn request(&mut self, profile: &Profile, sample: &Sample) -> (u32, u32) {
         let Some(span) = profile.span_of(sample) else { return (0, ENDPOINT_NO_REQUEST) };
         let endpoint = match profile.text(span.endpoint) {
@@ -329,14 +335,19 @@ impl Columns {
         if root == 0 {
             return (0, endpoint);
         }
+        let told_ns = profile.period.start_unix_ns;
         let next = number(self.requests.len());
         let at = *self.by_root.entry(root).or_insert(next);
         if at == next {
-            self.requests.push(Request { trace_id, root, endpoint });
-        } else if let Some(request) = self.requests.get_mut(at as usize)
-            && request.endpoint == ENDPOINT_NONE
-        {
-            request.endpoint = endpoint;
+            self.requests.push(Request { trace_id, root, endpoint, told_ns });
+        } else if let Some(request) = self.requests.get_mut(at as usize) {
+            let name = |endpoint: u32| match endpoint {
+                ENDPOINT_NONE => "",
+                endpoint => self.endpoints.list.get(endpoint as usize).map_or("", String::as_str),
+            };
+            if supersedes((told_ns, name(endpoint)), (request.told_ns, name(request.endpoint))) {
+                (request.endpoint, request.told_ns) = (endpoint, told_ns);
+            }
         }
         (at.saturating_add(1), endpoint)
     }

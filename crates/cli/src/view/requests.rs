@@ -36,6 +36,8 @@ fn endpoints(columns: &Columns, selection: &Selection, weights: &Weights) -> Vec
     let are_all =
         selection.thread.is_none() && selection.state.is_none() && selection.label.is_none();
     let mut ended = vec![(0.0, 0.0); count];
+    // Requests of which samples could have told.
+    let mut is_known = vec![false; count];
     for (at, source) in columns.sources.iter().enumerate() {
         if !are_all || !selection.has_source(at, source) {
             continue;
@@ -44,6 +46,7 @@ fn endpoints(columns: &Columns, selection: &Selection, weights: &Weights) -> Vec
             let sum = &mut ended[*endpoint as usize];
             sum.0 += *requests as f64 * weights.part(at);
             sum.1 += *ns as f64 * weights.part(at);
+            is_known[*endpoint as usize] |= source.knows_requests;
         }
     }
     let mut rows: Vec<usize> =
@@ -53,6 +56,9 @@ fn endpoints(columns: &Columns, selection: &Selection, weights: &Weights) -> Vec
     let row = |at: usize| {
         let ([cpu, wall], (requests, elapsed)) = (times[at], ended[at]);
         let name = &columns.endpoints.list[at];
+        // Not nothing, but unknown: how long they took is counted apart from samples.
+        let is_told = is_known[at] || requests == 0.0 || times[at] != [0.0; 2];
+        let [cpu, wall] = [cpu, wall].map(|ns| is_told.then_some(ns));
         json!({ "endpoint": at, "name": name, "cpu_ns": cpu, "wall_ns": wall,
                 "requests": requests, "elapsed_ns": elapsed })
     };

@@ -344,3 +344,47 @@ fn periods_of_a_process_are_one_repetition() {
     assert_eq!(apart["base"]["files"], 6);
     assert!(!has_found(&apart), "{apart}");
 }
+
+/// Requests that ended, and samples that don't say which they were of: that is not nothing.
+#[test]
+fn what_no_sample_could_tell_is_unknown() {
+    let mut silent = made(5, 100);
+    silent.samples.iter_mut().for_each(|sample| sample.span = None);
+    silent.spans.clear();
+    let rows = |profile: &Profile| {
+        let columns = columns(std::slice::from_ref(profile));
+        let selection = Selection::default();
+        let told = requests::told(&columns, &selection, &Weights::new(&columns, None));
+        told["endpoints"].as_array().unwrap().clone()
+    };
+    let is_endpoint = |row: &&serde_json::Value| row["requests"].as_f64().unwrap() > 0.0;
+    let unknown = rows(&silent);
+    assert!(unknown.iter().any(|row| is_endpoint(&row)));
+    for row in &unknown {
+        assert_eq!(row["cpu_ns"].is_null(), is_endpoint(&row), "{row}");
+        assert_eq!(row["wall_ns"].is_null(), is_endpoint(&row), "{row}");
+    }
+    let known = rows(&made(5, 100));
+    assert!(known.iter().all(|row| row["cpu_ns"].is_number() && row["wall_ns"].is_number()));
+}
+
+/// Whichever of its files is read first.
+#[test]
+fn a_request_has_its_latest_name() {
+    let part = |begin: u64, name: &str| {
+        let mut profile = made(6, 100);
+        profile.period.start_unix_ns = begin;
+        let name = profile.strings.intern(name).unwrap();
+        profile.spans.iter_mut().for_each(|span| span.endpoint = name);
+        profile
+    };
+    let parts = [part(1, "GET"), part(2, "GET /counts"), part(3, "")];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+        let columns = columns(&order.map(|at| parts[at].clone()));
+        let is_known = |row: &usize| columns.rows.request[*row] != 0;
+        let name = |row| columns.endpoints.list[columns.endpoint_of(row) as usize].as_str();
+        let rows: Vec<usize> = (0..columns.rows.len()).filter(is_known).collect();
+        assert!(!rows.is_empty());
+        assert!(rows.iter().all(|row| name(*row) == "GET /counts"), "{order:?}");
+    }
+}

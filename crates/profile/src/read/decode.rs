@@ -16,8 +16,9 @@ use crate::index::{FrameIndex, ModuleIndex, StringIndex};
 use crate::kind::split_system_name;
 use crate::label_name::name_from_file;
 use crate::pprof::{
-    LABEL_ENDPOINT, LABEL_LOCAL_ROOT_SPAN_ID, LABEL_SPAN_ID, LABEL_STATE, LABEL_THREAD_ID,
-    LABEL_THREAD_NAME, LABEL_TRACE_ID, field,
+    LABEL_ENDPOINT, LABEL_LOCAL_ROOT_SPAN_ID, LABEL_PROFILE_ID, LABEL_SERIES_ENDPOINT,
+    LABEL_SPAN_ID, LABEL_STATE, LABEL_THREAD_ID, LABEL_THREAD_NAME, LABEL_TRACE_ID, SAMPLE_TYPES,
+    field,
 };
 use crate::profile::{Function, Module, Period, Profile, Values};
 use crate::report::{ReportError, SelfReport, endpoint_from_comment};
@@ -40,11 +41,14 @@ pub struct Decoded {
     pub report_error: Option<ReportError>,
     /// Bytes of it once it was inflated.
     pub plain_bytes: usize,
+    /// Whether it is written as for Pyroscope, and not as our files are.
+    pub is_series: bool,
 }
 
 /// Reads a pprof profile, gzipped or plain. Of sample types that are neither count nor CPU nor wall
 /// time nor pauses nothing is kept. Labels that are not ours are the program's; numbers become
-/// texts, without their units.
+/// texts, without their units. In what was written for Pyroscope `endpoint` and `profile_id` are of
+/// the request, as its senders have them.
 ///
 /// # Errors
 /// If the bytes are no such profile; the error says what is wrong.
@@ -101,6 +105,8 @@ struct Parts<'a> {
 struct Decoder<'a> {
     tables: &'a Tables<'a>,
     columns: Columns,
+    /// Whether labels have Pyroscope's names.
+    is_series: bool,
     aggregate: Aggregate,
     threads: Threads,
     labels: Labels,
@@ -117,6 +123,7 @@ impl<'a> Decoder<'a> {
         Ok(Self {
             tables,
             columns: columns(tables)?,
+            is_series: is_series(tables)?,
             aggregate: if tables.moments.is_empty() {
                 Aggregate::new(Limits::READER)
             } else {
@@ -259,7 +266,8 @@ impl<'a> Decoder<'a> {
         }
         let tables = self.tables;
         let (name, text) = (tables.text(key)?, tables.text(text)?);
-        if name.is_empty() || self.parts.own_label(name, text, number) {
+        let is_series_label = self.is_series && self.parts.series_label(name, text);
+        if name.is_empty() || is_series_label || self.parts.own_label(name, text, number) {
             return Ok(());
         }
         if self.parts.labels.len() >= LABELS_OF_SAMPLE {
@@ -345,7 +353,8 @@ impl<'a> Decoder<'a> {
             duration_ns: tables.duration_ns,
             cpu_interval_ns: tables.period,
         });
-        Ok(Decoded { profile: Profile { report, ..taken.profile }, report_error, plain_bytes })
+        let profile = Profile { report, ..taken.profile };
+        Ok(Decoded { profile, report_error, plain_bytes, is_series: self.is_series })
     }
 }
 
@@ -361,6 +370,26 @@ impl<'a> Parts<'a> {
         self.ids = SpanIds::NONE;
         self.endpoint = "";
         self.labels.clear();
+    }
+
+    /// Takes a label that has a meaning of Pyroscope's; whether it was one.
+    fn series_label(&mut self, name: &str, text: &'a str) -> bool {
+        match name {
+            // A program's own of that name is behind it.
+            LABEL_SERIES_ENDPOINT if self.endpoint.is_empty() => {
+                self.endpoint = text;
+                self.has_span = true;
+            }
+            LABEL_PROFILE_ID => {
+                // What is no span's id is one of something else, and as a label as long a list.
+                if let Some(root) = SpanIds::span_from_text(text) {
+                    self.ids.local_root_span_id = root;
+                    self.has_span = true;
+                }
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Takes a label that has a meaning of ours; whether it was one.
@@ -400,6 +429,17 @@ impl<'a> Parts<'a> {
         self.has_span = true;
         true
     }
+}
+
+/// Whether it is as Pyroscope's senders write it, and not as our files are: those count CPU samples
+/// by a name of their own.
+fn is_series(tables: &Tables<'_>) -> Result<bool, DecodeError> {
+    for (kind, _) in &tables.sample_types {
+        if tables.text(*kind)? == SAMPLE_TYPES[0].0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Finds the values that mean something to us.

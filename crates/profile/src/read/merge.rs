@@ -1,6 +1,7 @@
 //! Several profiles as one.
 
 use super::labels::Labels;
+use super::request_names::RequestNames;
 use super::threads::Threads;
 use crate::aggregate::{Aggregate, Key, ThreadKey};
 use crate::bounds::Limits;
@@ -13,12 +14,13 @@ use crate::span::{SpanKey, SpanNumber};
 ///
 /// What is equal in all parts becomes one: functions by name and file, threads by number and
 /// name. Where one profile knows the endpoint of a local root span, the samples of all others have
-/// it too. When samples came about is left out.
+/// it too; of several that know one, the latest counts. When samples came about is left out.
 #[derive(Debug)]
 pub struct Merger {
     aggregate: Aggregate,
     threads: Threads,
     labels: Labels,
+    names: RequestNames,
     period: Option<Period>,
 }
 
@@ -28,6 +30,7 @@ impl Default for Merger {
             aggregate: Aggregate::new(Limits::READER),
             threads: Threads::default(),
             labels: Labels::default(),
+            names: RequestNames::default(),
             period: None,
         }
     }
@@ -42,6 +45,7 @@ impl Merger {
         });
         let frames = self.frames(profile);
         let stacks = self.stacks(profile, &frames);
+        self.names.learn(profile);
         let spans = self.spans(profile);
         let labels = self.labels(profile);
         for endpoint in &profile.endpoints {
@@ -67,6 +71,10 @@ impl Merger {
     #[must_use]
     pub fn finish(mut self) -> Profile {
         let period = self.period.unwrap_or_default();
+        for (root, name) in self.names.iter() {
+            let name = self.aggregate.strings.intern(name).unwrap_or(StringIndex::EMPTY);
+            self.aggregate.spans.set_endpoint(root, name);
+        }
         self.aggregate.take(period).profile
     }
 
@@ -115,7 +123,10 @@ impl Merger {
 
     fn spans(&mut self, profile: &Profile) -> Vec<Option<SpanNumber>> {
         let span = |span: &Span| {
-            let endpoint = self.string(profile, span.endpoint);
+            // A request has the name that the latest profile tells, once all were read.
+            let has_name = self.names.get(span.ids.local_root_span_id).is_some();
+            let name = if has_name { StringIndex::EMPTY } else { span.endpoint };
+            let endpoint = self.string(profile, name);
             self.aggregate.spans.intern(SpanKey { ids: span.ids, endpoint })
         };
         profile.spans.iter().map(span).collect()

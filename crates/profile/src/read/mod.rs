@@ -10,6 +10,7 @@ mod labels;
 mod merge;
 mod otlp;
 mod push;
+mod request_names;
 mod tables;
 mod threads;
 
@@ -18,3 +19,4 @@ pub use error::DecodeError;
 pub use merge::{Merger, merge};
 pub use otlp::{OtlpProfile, otlp_request};
 pub use push::{Series, push_request};
+pub use request_names::{RequestNames, Told, supersedes};

@@ -5,6 +5,7 @@
 //! is damaged elsewhere is passed over and counted. `docs/design/0011` says why so.
 
 mod file_at;
+mod known;
 mod record;
 mod segment;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use known::Index;
 pub use record::Meta;
 use segment::Segment;
 pub use segment::{Appending, Written};
@@ -75,6 +77,7 @@ pub struct Store {
     retention: Retention,
     segments: Vec<Segment>,
     entries: Vec<Entry>,
+    index: Index,
     numbers: Numbers,
     /// Locked as long as the store is there.
     _lock: File,
@@ -99,6 +102,7 @@ impl Store {
             retention,
             segments: Vec::new(),
             entries: Vec::new(),
+            index: Index::default(),
             numbers: Numbers::default(),
             _lock: lock,
         };
@@ -111,11 +115,13 @@ impl Store {
             store.entries.extend(found.entries);
             store.segments.push(found.segment);
         }
+        store.index.set(store.entries.iter().map(|entry| &entry.meta));
         Ok(store)
     }
 
     /// Puts profiles in; all of them are on disk when this returns, or none is there. (Who is
-    /// killed meanwhile may find some: their sender was not told, and sends them again.)
+    /// killed meanwhile may find some: their sender was not told, and sends them again. They are
+    /// there by then: see [`Store::has`].)
     ///
     /// # Errors
     /// That of the system. The store is as before.
@@ -156,7 +162,14 @@ impl Store {
         if let Some(segment) = self.segments.last_mut() {
             segment.grow(&written);
         }
+        written.entries.iter().for_each(|entry| self.index.add(&entry.meta));
         self.entries.extend(written.entries);
+    }
+
+    /// Whether a profile of the same service and origin is there.
+    #[must_use]
+    pub fn has(&self, meta: &Meta) -> bool {
+        self.index.has(meta)
     }
 
     /// All profiles, in the order in which they came.
@@ -204,6 +217,9 @@ impl Store {
         let before = self.entries.len();
         self.entries.retain(|entry| there.contains(&entry.place.segment));
         let deleted = (before - self.entries.len()) as u64;
+        if deleted > 0 {
+            self.index.set(self.entries.iter().map(|entry| &entry.meta));
+        }
         self.numbers.deleted += deleted;
         result.map(|()| deleted)
     }

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use super::file_at::FileExt as _;
+use super::known::Known;
 
 const MAGIC: [u8; 4] = *b"CPR1";
 /// Bytes before the rest.
@@ -21,6 +22,8 @@ pub(super) const LENGTH_MAX: u32 = 256 << 20;
 
 /// Bytes that a label's two texts have besides their letters.
 const LABEL: usize = 2 * size_of::<String>();
+/// Bytes by which it is known that it is there: a place of a set that is half full.
+const KNOWN: usize = 2 * size_of::<Known>();
 
 /// What is known of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,9 @@ pub struct Meta {
     pub duration_us: u64,
     /// When it came, in seconds since 1970.
     pub received: u64,
+    /// What it is of, in the words of who took it: what a sender sends again has the same. Empty
+    /// in records of before there was one.
+    pub origin: String,
 }
 
 impl Meta {
@@ -51,16 +57,20 @@ impl Meta {
     /// Bytes of memory, nearly.
     pub(super) fn size(&self) -> u64 {
         let labels = self.labels.iter().map(|(name, value)| LABEL + name.len() + value.len());
-        let texts = [&self.service, &self.version, &self.instance];
+        let texts = [&self.service, &self.version, &self.instance, &self.origin];
         let texts = texts.into_iter().map(String::len);
-        (size_of::<Self>() + texts.chain(labels).sum::<usize>()) as u64
+        (size_of::<Self>() + KNOWN + texts.chain(labels).sum::<usize>()) as u64
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         let numbers = [self.begin_us, self.duration_us, self.received].map(|n| n.to_string());
         let own = ["begin_us", "duration_us", "received"].into_iter().zip(&numbers);
-        let texts =
-            [("service", &self.service), ("version", &self.version), ("instance", &self.instance)];
+        let texts = [
+            ("service", &self.service),
+            ("version", &self.version),
+            ("instance", &self.instance),
+            ("origin", &self.origin),
+        ];
         let mut bytes = Vec::new();
         let mut put = |text: &str| {
             bytes.extend_from_slice(&length(text.len()).to_le_bytes());
@@ -88,6 +98,7 @@ impl Meta {
                 "begin_us" => meta.begin_us = value.parse().ok()?,
                 "duration_us" => meta.duration_us = value.parse().ok()?,
                 "received" => meta.received = value.parse().ok()?,
+                "origin" => meta.origin = value,
                 _ => {
                     let label = name.strip_prefix("label.")?.to_owned();
                     meta.labels.push((label, value));

@@ -46,6 +46,7 @@ fn meta(number: u64) -> Meta {
         begin_us: 1_000_000 * number,
         duration_us: 60_000_000,
         received: 100 + number,
+        origin: format!("file {number}"),
     }
 }
 
@@ -217,4 +218,34 @@ fn what_is_being_written_holds_nobody_up() {
     check(&store, 0..2);
     drop(store);
     check(&folder.open(), 0..2);
+}
+
+/// Also after a start, and until it is deleted.
+#[test]
+fn what_is_there_is_known() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    assert!(!store.has(&meta(1)));
+    put(&mut store, 1, 100);
+    let other = |service: &str, origin: &str| Meta {
+        service: service.into(),
+        origin: origin.into(),
+        ..Meta::default()
+    };
+    let check = |store: &Store| {
+        // Whatever else is told of it, and when it comes.
+        assert!(store.has(&other("shop 1", "file 1")));
+        assert!(!store.has(&other("shop 2", "file 1")) && !store.has(&other("shop 1", "file 2")));
+        // Who does not say what it is of is always another.
+        assert!(!store.has(&other("shop 1", "")));
+    };
+    check(&store);
+    drop(store);
+    let mut store = folder.open();
+    check(&store);
+    // A segment takes an hour; then the first is old.
+    let later = 100 + 2 * SEGMENT_SECONDS + KEPT.seconds;
+    put(&mut store, 2, later);
+    assert_eq!(store.expire(later).unwrap(), 1);
+    assert!(!store.has(&meta(1)) && store.has(&meta(2)));
 }

@@ -1,0 +1,47 @@
+//! Which profiles are there, so that what is sent again counts once.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+use super::Meta;
+
+/// A profile's service and origin, as a number: of 128 bits, so that no two are ever the same.
+pub(super) type Known = u128;
+
+/// The profiles that are there, by service and origin. It grows with what is known of profiles, and
+/// is bounded with it: `Meta::size` counts it.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Two of them, with keys by chance: a sender can't make two texts that have one number.
+    hashers: [RandomState; 2],
+    known: HashSet<Known>,
+}
+
+impl Index {
+    /// Adds one.
+    pub(super) fn add(&mut self, meta: &Meta) {
+        if let Some(number) = self.number(meta) {
+            self.known.insert(number);
+        }
+    }
+
+    /// Whether it is there.
+    pub(super) fn has(&self, meta: &Meta) -> bool {
+        self.number(meta).is_some_and(|number| self.known.contains(&number))
+    }
+
+    /// Forgets all but these.
+    pub(super) fn set<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>) {
+        self.known.clear();
+        metas.for_each(|meta| self.add(meta));
+        self.known.shrink_to_fit();
+    }
+
+    /// `None` if it does not say what it is of.
+    fn number(&self, meta: &Meta) -> Option<Known> {
+        let [high, low] = &self.hashers;
+        let key = (&meta.service, &meta.origin);
+        let number = || u128::from(high.hash_one(key)) << 64 | u128::from(low.hash_one(key));
+        (!meta.origin.is_empty()).then(number)
+    }
+}
