@@ -487,6 +487,10 @@ impl Args for ProfilerOptions {
     }
 }
 
+/// Options with a flag whose values are addresses.
+const ADDRESSES: [&str; 3] =
+    ["CORPROF_SERVER_URL", "CORPROF_PYROSCOPE_URL", "CORPROF_OTLP_ENDPOINT"];
+
 fn argument(option: &'static Opt) -> Option<Arg> {
     let (values, default) = (option.values(), option.default_text());
     let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
@@ -495,6 +499,10 @@ fn argument(option: &'static Opt) -> Option<Arg> {
             has_unit(value)?;
         }
         option.check(value).map_err(|reason| reason.to_string())?;
+        if ADDRESSES.contains(&option.var) && !value.trim().is_empty() {
+            export::Address::parse(value)
+                .map_err(|why| format!("no address: {why}; write it as http://host:port"))?;
+        }
         Ok::<_, String>(value.to_owned())
     };
     let argument = Arg::new(option.flag?)
@@ -590,6 +598,7 @@ mod tests {
             (&["--service", "a\0b"], "not a name: it has control characters"),
             (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
             (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
+            (&["--server-url", "foo"], "'foo' for '--server-url <TEXT>': no address: it begins "),
             (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),

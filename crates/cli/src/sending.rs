@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{anyhow, bail};
 use config::{Config, LogLevel, Target};
 use export::{
-    Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, destinations, parcel,
-    random_id, waiting_in,
+    Address, BadDestination, Client, Core, Cut, Destination, Identity, Place, Post as _, Say,
+    Verdict, parcel, random_id, waiting_in,
 };
 use profile::Profile;
 
@@ -133,6 +133,13 @@ pub fn config(to: &[String]) -> anyhow::Result<Config> {
         };
         names.push(name);
         if !url.is_empty() {
+            if let Err(why) = Address::parse(url) {
+                let shown = shown(url);
+                bail!(
+                    "--to {name}={shown} is no address: {why}. Write it as --to \
+                     {name}=http://host:port"
+                );
+            }
             let others = [variable, "CORPROF_OTLP_PROFILES_ENDPOINT"];
             let others = if name == "otlp" { &others[..] } else { &others[..1] };
             vars.retain(|(other, _)| !others.iter().any(|own| config::is_same(own, other)));
@@ -150,8 +157,13 @@ pub fn config(to: &[String]) -> anyhow::Result<Config> {
 
 /// Where the settings send to.
 fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
-    let say: Say = Arc::new(|_, text| warn(text));
-    let found = destinations(config, &say);
+    let mut found = Vec::new();
+    for target in config.export.remote_targets() {
+        match destination(target, config, |name| std::env::var(name).ok()) {
+            Ok(destination) => found.push(destination),
+            Err(why) => warn(format!("no profiles are sent to {}: {why}", target.name())),
+        }
+    }
     if found.is_empty() {
         let what = "where to? Name a target, such as --to pyroscope=http://localhost:4040, or set \
                     its variables";
@@ -160,16 +172,41 @@ fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
     Ok(found)
 }
 
-/// The destination of a target, for `doctor`.
+/// The destination of a target, of settings that come from these variables.
 ///
 /// # Errors
-/// Why there is none.
-#[cfg(unix)]
-pub fn destination(target: Target, config: &Config) -> anyhow::Result<Destination> {
+/// Why there is none: with the variable that was set, and its value.
+pub fn destination(
+    target: Target,
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Destination> {
     match Destination::new(target, config) {
+        Some(Err(BadDestination::Address { option, why })) => match variable(option) {
+            Some(value) => {
+                let shown = shown(&value);
+                bail!("{option}={shown} is no address: {why}. Write it as http://host:port")
+            }
+            None => Err(BadDestination::Address { option, why }.into()),
+        },
         Some(destination) => Ok(destination?),
         None => bail!("{} is not sent to", target.name()),
     }
+}
+
+/// What was written for an address, without what may be a secret in it: user, password, query.
+pub fn shown(url: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    let url = url.split('?').next().unwrap_or_default();
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let place = match rest.rsplit_once('@') {
+        Some((_, place)) => format!("…@{place}"),
+        None => rest.to_owned(),
+    };
+    table::printable(&format!("{scheme}{place}")).chars().take(CHARS_MAX).collect()
 }
 
 /// Sends a profile, once.
@@ -202,6 +239,8 @@ fn dated(profile: &Profile) -> Profile {
 }
 
 fn client(config: &Config) -> anyhow::Result<Client> {
-    Client::new(&config.export, Cut::default())
-        .map_err(|(option, why)| anyhow!("{option} is no address: {why}"))
+    Client::new(&config.export, Cut::default()).map_err(|(option, why)| {
+        let value = std::env::var(option).map_or_else(|_| String::new(), |url| shown(&url));
+        anyhow!("{option}={value} is no address: {why}")
+    })
 }

@@ -222,3 +222,32 @@ fn doctor_tries_each_target() {
     let output = corprof(&["doctor", "--export"], &[]);
     assert!(said(&output).contains("no target is named"), "{}", said(&output));
 }
+
+/// As it was written: the variable or flag, and its value, without passwords.
+#[test]
+fn what_is_no_address_is_named_as_it_was_written() {
+    let folder = Folder::new("named");
+    let file = write_profile(&folder.0);
+    let file = file.to_str().unwrap();
+    let upload = ["upload", file, "--to", "pyroscope"];
+    for (words, variable, told) in [
+        (&["doctor", "--export"][..], "foo", "PYROSCOPE_SERVER_ADDRESS=foo is no address: it"),
+        (&["doctor", "--export"], "http://me:planted@:1", "ADDRESS=http://…@:1 is no address: it"),
+        (&upload, "foo", "PYROSCOPE_SERVER_ADDRESS=foo is no address"),
+        (
+            &["upload", file, "--to", "pyroscope=localhost:4040"],
+            "",
+            "--to pyroscope=localhost:4040 is no address: it begins with neither",
+        ),
+        (
+            &["run", "--server-url", "foo", "--", "true"],
+            "",
+            "invalid value 'foo' for '--server-url <TEXT>': no address: it begins with neither",
+        ),
+    ] {
+        let output = corprof(words, &[("PYROSCOPE_SERVER_ADDRESS", variable)]);
+        let text = said(&output);
+        assert!(!output.status.success() && text.contains(told), "{text}");
+        assert!(!text.contains("planted") && !text.contains("PYROSCOPE_URL"), "{text}");
+    }
+}
