@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime};
 use anyhow::{anyhow, bail};
 use config::{Config, LogLevel, Target};
 use export::{
-    Address, BadDestination, Client, Core, Cut, Destination, Identity, Place, Post as _, Say,
-    Verdict, parcel, random_id, waiting_in,
+    Address, BadDestination, Client, Core, Cut, Destination, Held, Identity, Place, Post as _, Say,
+    Verdict, held_in, parcel, random_id, waiting_in,
 };
 use profile::Profile;
 
 use crate::args::{FlushArgs, UploadArgs};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::units::count;
-use crate::{files, note, table, warn};
+use crate::{files, holder, note, table, warn};
 
 /// `corprof upload`: each file to each target; the exit code is 1 if one was not taken.
 pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
@@ -90,8 +90,28 @@ pub fn flush(args: &FlushArgs) -> Result<u8, Failure> {
     }
     let own: Vec<_> = core.status().iter().map(|status| status.target.name()).collect();
     drop(core);
+    is_done &= !tell_held(&args.folder, &own);
     tell_others(&args.folder, &own);
     Ok(if is_done { 0 } else { FAILED })
+}
+
+/// Says what of our targets is left to processes that are alive; returns whether there is some.
+fn tell_held(folder: &Path, own: &[&str]) -> bool {
+    let mut held = held_in(folder).unwrap_or_default();
+    held.retain(|held| own.contains(&held.target.as_str()));
+    for Held { target, count: n, lock } in &held {
+        let (files, belong) = (count(*n, "profile"), if *n == 1 { "belongs" } else { "belong" });
+        let process = match holder::of_lock(lock) {
+            Some(pid) => format!("process {pid}, which is alive and sends"),
+            None => "a process that is alive, perhaps in a container, and sends".to_owned(),
+        };
+        let them = if *n == 1 { "it" } else { "them" };
+        warn(format!(
+            "{files} for {target} {belong} to {process} {them} itself; once it has ended, `corprof \
+             flush` can"
+        ));
+    }
+    !held.is_empty()
 }
 
 /// Says what waits in the folder for targets that nobody named.

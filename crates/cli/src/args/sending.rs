@@ -51,8 +51,8 @@ Examples:
   PYROSCOPE_SERVER_ADDRESS=http://pyroscope:4040 corprof flush /var/spool/corprof
 
 Exit codes:
-  0    nothing waits there any more that is ours to send
-  1    something still waits, or was refused
+  0    nothing waits there any more for these targets
+  1    something still waits, also of a process that is alive, or was refused
   2    the command line makes no sense";
 
 /// `corprof flush`.
