@@ -156,7 +156,7 @@ pub enum Command {
     /// Look for what would keep a program from being profiled, or make its profile worse
     #[command(long_about = DOCTOR_LONG, after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
-    /// Send profile files to Pyroscope, Datadog or an OpenTelemetry collector
+    /// Send profile files to `corprof serve`, Pyroscope, Datadog or an OpenTelemetry collector
     #[command(long_about = UPLOAD_LONG, after_help = UPLOAD_EXAMPLES)]
     Upload(UploadArgs),
     /// Send the profiles that wait in a spool folder
@@ -354,15 +354,24 @@ pub struct EnvArgs {
     pub options: ProfilerOptions,
 }
 
-/// Refuses a number alone. In a variable it is milliseconds, and who types `--for 30` means none.
-fn has_unit(text: &str) -> Result<(), String> {
+/// Refuses a number alone, and says what may be meant of what is good. In a variable it is
+/// milliseconds, and who types `--for 30` means none.
+fn has_unit(text: &str, is_good: impl Fn(&str) -> bool) -> Result<(), String> {
     let text = text.trim();
     if text.is_empty() || !text.chars().all(|letter| letter.is_ascii_digit() || letter == '.') {
         return Ok(());
     }
-    Err(format!(
-        "without a unit {text} means {text}ms; write {text}s, or {text}ms if you mean that"
-    ))
+    // Seconds are what most have in mind, where they are allowed.
+    let meant: Vec<String> = ["s", "ms", "m"]
+        .iter()
+        .map(|unit| format!("{text}{unit}"))
+        .filter(|t| is_good(t))
+        .collect();
+    Err(match meant.as_slice() {
+        [] => format!("{text} has no unit, such as s or ms"),
+        [one] => format!("{text} has no unit: write {one}"),
+        [one, other, ..] => format!("{text} has no unit: write {one} or {other}"),
+    })
 }
 
 fn rows(text: &str) -> Result<usize, String> {
@@ -379,7 +388,7 @@ fn process_id(text: &str) -> Result<u32, String> {
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {
-    has_unit(text)?;
+    has_unit(text, |text| config::duration_from_text(text).is_some_and(|time| !time.is_zero()))?;
     match config::duration_from_text(text) {
         Some(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
         Some(duration) => Ok(duration),
@@ -435,8 +444,11 @@ mod tests {
             (&["--sampler", "perf"], "none of timer, scan"),
             (&["--service", "a\nb"], "not a name: it has control characters"),
             (&["--service", "a\0b"], "not a name: it has control characters"),
-            (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
-            (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
+            (&["--for", "30"], "30 has no unit: write 30s or 30ms\n"),
+            (&["--upload-period", "60"], "60 has no unit: write 60s or 60m\n"),
+            (&["--cpu-interval", "5"], "5 has no unit: write 5ms\n"),
+            (&["--for", "0"], "0 has no unit, such as s or ms\n"),
+            (&["--server-url", "foo"], "'foo' for '--server-url <TEXT>': no address: it begins "),
             (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
             (&["--for", "0s"], "more than nothing"),

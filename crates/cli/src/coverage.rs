@@ -38,6 +38,11 @@ impl Stretch {
             folder: report.after_folder.clone(),
         }
     }
+
+    /// Whether the profiler left the process after it.
+    pub fn was_left(&self) -> bool {
+        self.after == Some(After::Leave)
+    }
 }
 
 /// Up to when a process was to be profiled.

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::unfinished;
+use crate::failure::{Failure, USAGE};
+use crate::{files, unfinished};
 
 /// The name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -14,6 +15,25 @@ const STANDARD_OUTPUT: &str = "-";
 /// Whether it is standard output.
 pub fn is_standard_output(path: &Path) -> bool {
     path == Path::new(STANDARD_OUTPUT)
+}
+
+/// Refuses an output that is one of the profiles that are read, by whatever path or link: it would
+/// be gone.
+///
+/// # Errors
+/// If it is one.
+pub fn refuse_input(out: &Path, named: &[PathBuf]) -> Result<(), Failure> {
+    if is_standard_output(out) || !fs::metadata(out).is_ok_and(|about| about.is_file()) {
+        return Ok(());
+    }
+    // What can't be listed is told by whoever reads it.
+    let mut inputs = named.iter().flat_map(|path| files::expand(path).unwrap_or_default());
+    let Some(input) = inputs.find(|input| files::is_same(input, out)) else { return Ok(()) };
+    let (shown, input) = (out.display(), input.display());
+    let message = format!(
+        "-o {shown}: this is {input}, which is read, and would be overwritten; name another file"
+    );
+    Err(Failure::new(USAGE, message))
 }
 
 /// Writes the bytes there, over what a file had.

@@ -72,6 +72,13 @@ impl Loaded {
         profile.endpoints = requests;
     }
 
+    /// Whether the files say of all processes that the profiler left them before their end.
+    pub fn was_left(&self) -> bool {
+        let mut processes = self.processes.iter();
+        let was_left = |process: &Process| process.stretches.iter().any(Stretch::was_left);
+        !self.processes.is_empty() && processes.all(was_left)
+    }
+
     /// How long the profiler was in the processes: in two for a second each it is two seconds.
     pub fn reported_ns(&self) -> u64 {
         self.processes.iter().map(|process| process.reported_ns).fold(0, u64::saturating_add)

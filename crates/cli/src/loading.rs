@@ -39,7 +39,7 @@ pub fn filter(loaded: &mut Loaded, filters: &Filters) -> Result<(), Failure> {
     if !filters.is_empty() {
         let profile = &loaded.profile;
         if !profile.samples.iter().any(|sample| filters.keeps(profile, sample)) {
-            return Err(Failure::new(FAILED, nothing::fits(profile, filters)));
+            return Err(Failure::new(FAILED, nothing::fits(loaded, filters)));
         }
         loaded.filter(filters);
     }

@@ -30,6 +30,7 @@ mod flamegraph;
 mod focus;
 mod folder;
 mod functions;
+mod holder;
 #[cfg(unix)]
 mod interrupts;
 mod lines;

@@ -7,16 +7,22 @@ use profile::{Profile, Sample, SpanIds};
 use crate::args::By;
 use crate::endpoints;
 use crate::filters::Filters;
+use crate::loaded::Loaded;
 use crate::table;
 
 /// Names that are listed; the rest is counted.
 const SHOWN: usize = 10;
 /// Why a program's samples may know of no requests.
-const NO_SPANS: &str = "the program ran without the startup hook (--spans false, or no \
-                        Corprof.Spans.dll beside the agent), or it had no requests";
+const NO_SPANS: &str = "the program ran without the startup hook (attached to, --spans false, or \
+                        no Corprof.Spans.dll beside the agent), or it had no requests";
+/// The same where the files say that the profiler left the program.
+const ATTACHED: &str = "the profiler came and left as `corprof attach` has it, which knows of no \
+                        requests; start the program with `corprof run`, or with the variables of \
+                        `corprof env`";
 
 /// Why no sample is left by the filters: what is wrong with each that leaves none by itself.
-pub fn fits(profile: &Profile, filters: &Filters) -> String {
+pub fn fits(loaded: &Loaded, filters: &Filters) -> String {
+    let profile = &loaded.profile;
     let mut reasons = Vec::new();
     let any = |filters: &Filters| profile.samples.iter().any(|s| filters.keeps(profile, s));
     for one in filters.each() {
@@ -27,10 +33,10 @@ pub fn fits(profile: &Profile, filters: &Filters) -> String {
             let text = "its requests were too short for a sample; --by endpoint shows them";
             reasons.push(text.to_owned());
         } else if one.endpoint.is_some() {
-            reasons.push(endpoints_there_are(profile));
+            reasons.push(endpoints_there_are(profile, no_spans(loaded)));
         }
         if one.span.is_some() {
-            reasons.push(no_span(profile));
+            reasons.push(no_span(profile, no_spans(loaded)));
         }
         for (name, value) in &one.labels {
             reasons.push(no_value(profile, name, value));
@@ -46,10 +52,11 @@ pub fn fits(profile: &Profile, filters: &Filters) -> String {
 }
 
 /// Why a table has nothing but the row of what has no such thing.
-pub fn tells(profile: &Profile, by: &By) -> Option<String> {
+pub fn tells(loaded: &Loaded, by: &By) -> Option<String> {
+    let profile = &loaded.profile;
     let text = match by {
         By::Endpoint | By::Span if !has_spans(profile) => {
-            format!("no sample is of a request: {NO_SPANS}")
+            format!("no sample is of a request: {}", no_spans(loaded))
         }
         By::Label(name) if values(profile, name).is_empty() => no_label(profile, name),
         _ => return None,
@@ -57,23 +64,28 @@ pub fn tells(profile: &Profile, by: &By) -> Option<String> {
     Some(table::printable(&text))
 }
 
-fn endpoints_there_are(profile: &Profile) -> String {
+/// Why there may be no requests.
+fn no_spans(loaded: &Loaded) -> &'static str {
+    if loaded.was_left() { ATTACHED } else { NO_SPANS }
+}
+
+fn endpoints_there_are(profile: &Profile, no_spans: &str) -> String {
     let names = endpoints::names(profile);
     match names.len() {
         0 if has_spans(profile) => "the files know of no endpoints".to_owned(),
-        0 => format!("the files know of no endpoints: {NO_SPANS}"),
+        0 => format!("the files know of no endpoints: {no_spans}"),
         _ => format!("endpoints there are: {}", some(&names)),
     }
 }
 
-fn no_span(profile: &Profile) -> String {
+fn no_span(profile: &Profile, no_spans: &str) -> String {
     let mut spans = profile.samples.iter().filter_map(|sample| profile.span_of(sample));
     if spans.any(|span| span.ids != SpanIds::default()) {
         "no sample has this span".to_owned()
     } else if has_spans(profile) {
         "the files have no span ids: they were made with --span-ids false".to_owned()
     } else {
-        format!("the files have no span ids: {NO_SPANS}")
+        format!("the files have no span ids: {no_spans}")
     }
 }
 

@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime};
 use anyhow::{anyhow, bail};
 use config::{Config, LogLevel, Target};
 use export::{
-    Client, Core, Cut, Destination, Identity, Place, Post as _, Say, Verdict, Why, destinations,
-    parcel, random_id, waiting_in,
+    Address, BadDestination, Client, Core, Cut, Destination, Held, Identity, Place, Post as _, Say,
+    Verdict, Why, held_in, parcel, random_id, waiting_in,
 };
 use profile::Profile;
 
 use crate::args::{FlushArgs, UploadArgs};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::units::count;
-use crate::{files, note, table, warn};
+use crate::{files, holder, note, table, warn};
 
 /// `corprof upload`: each file to each target; the exit code is 1 if one was not taken.
 pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
@@ -107,8 +107,28 @@ pub fn flush(args: &FlushArgs) -> Result<u8, Failure> {
     }
     let own: Vec<_> = core.status().iter().map(|status| status.target.name()).collect();
     drop(core);
+    is_done &= !tell_held(&args.folder, &own);
     tell_others(&args.folder, &own);
     Ok(if is_done { 0 } else { FAILED })
+}
+
+/// Says what of our targets is left to processes that are alive; returns whether there is some.
+fn tell_held(folder: &Path, own: &[&str]) -> bool {
+    let mut held = held_in(folder).unwrap_or_default();
+    held.retain(|held| own.contains(&held.target.as_str()));
+    for Held { target, count: n, lock } in &held {
+        let (files, belong) = (count(*n, "profile"), if *n == 1 { "belongs" } else { "belong" });
+        let process = match holder::of_lock(lock) {
+            Some(pid) => format!("process {pid}, which is alive and sends"),
+            None => "a process that is alive, perhaps in a container, and sends".to_owned(),
+        };
+        let them = if *n == 1 { "it" } else { "them" };
+        warn(format!(
+            "{files} for {target} {belong} to {process} {them} itself; once it has ended, `corprof \
+             flush` can"
+        ));
+    }
+    !held.is_empty()
 }
 
 /// Says what waits in the folder for targets that nobody named.
@@ -150,6 +170,13 @@ pub fn config(to: &[String]) -> anyhow::Result<Config> {
         };
         names.push(name);
         if !url.is_empty() {
+            if let Err(why) = Address::parse(url) {
+                let shown = shown(url);
+                bail!(
+                    "--to {name}={shown} is no address: {why}. Write it as --to \
+                     {name}=http://host:port"
+                );
+            }
             let others = [variable, "CORPROF_OTLP_PROFILES_ENDPOINT"];
             let others = if name == "otlp" { &others[..] } else { &others[..1] };
             vars.retain(|(other, _)| !others.iter().any(|own| config::is_same(own, other)));
@@ -167,8 +194,13 @@ pub fn config(to: &[String]) -> anyhow::Result<Config> {
 
 /// Where the settings send to.
 fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
-    let say: Say = Arc::new(|_, text| warn(text));
-    let found = destinations(config, &say);
+    let mut found = Vec::new();
+    for target in config.export.remote_targets() {
+        match destination(target, config, |name| std::env::var(name).ok()) {
+            Ok(destination) => found.push(destination),
+            Err(why) => warn(format!("no profiles are sent to {}: {why}", target.name())),
+        }
+    }
     if found.is_empty() {
         let what = "where to? Name a target, such as --to pyroscope=http://localhost:4040, or set \
                     its variables";
@@ -177,16 +209,41 @@ fn targets(config: &Config) -> Result<Vec<Destination>, Failure> {
     Ok(found)
 }
 
-/// The destination of a target, for `doctor`.
+/// The destination of a target, of settings that come from these variables.
 ///
 /// # Errors
-/// Why there is none.
-#[cfg(unix)]
-pub fn destination(target: Target, config: &Config) -> anyhow::Result<Destination> {
+/// Why there is none: with the variable that was set, and its value.
+pub fn destination(
+    target: Target,
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Destination> {
     match Destination::new(target, config) {
+        Some(Err(BadDestination::Address { option, why })) => match variable(option) {
+            Some(value) => {
+                let shown = shown(&value);
+                bail!("{option}={shown} is no address: {why}. Write it as http://host:port")
+            }
+            None => Err(BadDestination::Address { option, why }.into()),
+        },
         Some(destination) => Ok(destination?),
         None => bail!("{} is not sent to", target.name()),
     }
+}
+
+/// What was written for an address, without what may be a secret in it: user, password, query.
+pub fn shown(url: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    let url = url.split('?').next().unwrap_or_default();
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let place = match rest.rsplit_once('@') {
+        Some((_, place)) => format!("…@{place}"),
+        None => rest.to_owned(),
+    };
+    table::printable(&format!("{scheme}{place}")).chars().take(CHARS_MAX).collect()
 }
 
 /// Sends a profile, once.
@@ -219,6 +276,8 @@ fn dated(profile: &Profile) -> Profile {
 }
 
 fn client(config: &Config) -> anyhow::Result<Client> {
-    Client::new(&config.export, Cut::default())
-        .map_err(|(option, why)| anyhow!("{option} is no address: {why}"))
+    Client::new(&config.export, Cut::default()).map_err(|(option, why)| {
+        let value = std::env::var(option).map_or_else(|_| String::new(), |url| shown(&url));
+        anyhow!("{option}={value} is no address: {why}")
+    })
 }

@@ -19,7 +19,7 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     let (mut loaded, problems) = loading::load(&args.files, filters)?;
     let lines =
         if args.lines { Lines::find(&loaded.profile, &args.symbols) } else { Lines::default() };
-    let hint = nothing::tells(&loaded.profile, &args.by);
+    let hint = nothing::tells(&loaded, &args.by);
     if !filters.is_empty() {
         filter(&mut loaded, args)?;
     }
@@ -58,7 +58,7 @@ fn filter(loaded: &mut Loaded, args: &TopArgs) -> Result<(), Failure> {
     let (profile, filters) = (&loaded.profile, &args.filters);
     let has_rows = args.by == By::Endpoint && filters.keep_requests_of(profile);
     if !has_rows && !profile.samples.iter().any(|sample| filters.keeps(profile, sample)) {
-        return Err(Failure::new(FAILED, nothing::fits(profile, filters)));
+        return Err(Failure::new(FAILED, nothing::fits(loaded, filters)));
     }
     loaded.filter(filters);
     Ok(())

@@ -271,3 +271,25 @@ fn what_is_not_possible_is_told() {
     let sum = "Shop.Program.Main(string[]);Shop.Prices.Sum(int);Shop.Prices.Sum(int) 300000000\n";
     assert_eq!(text, format!("{sum}[garbage collector] 100000000\n"));
 }
+
+/// Also in a folder, and through links.
+#[cfg(unix)]
+#[test]
+fn an_input_is_not_overwritten() {
+    let dir = Dir::new();
+    let bytes = profile_bytes(7, 0);
+    let file = dir.write("in/a.pb.gz", &bytes);
+    std::os::unix::fs::symlink(&file, dir.path("symbolic")).unwrap();
+    std::fs::hard_link(&file, dir.path("hard")).unwrap();
+    for command in [&["convert", "--to", "collapsed"][..], &["flamegraph"]] {
+        for input in ["in", "in/a.pb.gz"] {
+            for out in ["in/a.pb.gz", "in/../in/a.pb.gz", "symbolic", "hard"] {
+                let ran = dir.run(&[command, &[input, "-o", out]].concat());
+                ran.check(2, &[&format!("-o {out}: this is in/a.pb.gz, which is read")]);
+                assert_eq!(std::fs::read(&file).unwrap(), bytes);
+            }
+        }
+        // Beside it there is room.
+        dir.run(&[command, &["in", "-o", "in/other"]].concat()).check(0, &[]);
+    }
+}

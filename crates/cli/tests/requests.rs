@@ -5,7 +5,7 @@ mod support;
 use model::ThreadState;
 use profile::{Aggregate, Period, SampleKey, SpanIds, ThreadKey, Values};
 use serde_json::Value;
-use support::{Dir, MS, Ran, profile_bytes};
+use support::{Dir, MS, Ran, profile_bytes, profile_of};
 
 /// A sample: its function, its request and span, its set of labels, its state, and milliseconds of
 /// wall time, which are of CPU too if it ran.
@@ -127,9 +127,23 @@ requests  cpu/req  elapsed/req  on threads/req      cpu   cpu %  endpoint
     let none = dir.run(&["top", "b.pb.gz", "--by", "endpoint"]);
     none.check(
         0,
-        &["no sample is of a request: the program ran without the startup hook (--spans"],
+        &["no sample is of a request: the program ran without the startup hook (attached"],
     );
     assert!(none.out.contains("400 ms  100.0 %  [outside of requests]"), "{}", none.out);
+}
+
+/// What left the program before its end was attached to it.
+#[test]
+fn attach_knows_of_no_requests_and_that_is_said() {
+    let dir = Dir::new();
+    let mut profile = profile_of(1, 0);
+    if let Some(report) = &mut profile.report {
+        report.after = profile::After::Leave.word().to_owned();
+    }
+    dir.write("a.pb.gz", &profile::pprof::write(&profile, Vec::new()).unwrap());
+    let why = "`corprof attach` has it, which knows of no requests; start the program with";
+    dir.run(&["top", "a.pb.gz", "--by", "endpoint"]).check(0, &[why]);
+    dir.run(&["top", "a.pb.gz", "--endpoint", "GET /"]).check(1, &[why]);
 }
 
 #[test]
@@ -297,7 +311,7 @@ fn what_matches_nothing_is_said_with_what_there_is() {
     dir.write("none.pb.gz", &profile_bytes(1, 0));
     let ran = dir.run(&["top", "none.pb.gz", "--label", "a=b"]);
     ran.check(1, &["nothing matches --label 'a=b'; no sample has a label a; there are no labels"]);
-    let without = "the program ran without the startup hook (--spans false, or no";
+    let without = "the program ran without the startup hook (attached to, --spans false, or";
     for (filter, words) in [
         (["--span", TRACE], "; the files have no span ids: "),
         (["--endpoint", "GET /"], "; the files know of no endpoints: "),

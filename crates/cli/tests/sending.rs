@@ -245,3 +245,55 @@ fn doctor_tries_each_target() {
     let output = corprof(&["doctor", "--export"], &[]);
     assert!(said(&output).contains("no target is named"), "{}", said(&output));
 }
+
+/// What a process that is alive keeps there is its own, and still waits.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_belongs_to_a_process_that_is_alive_is_told() {
+    let folder = Folder::new("held");
+    let owner = "00000000000000bb";
+    let lock = fs::File::create(folder.0.join(format!("{owner}.lock"))).unwrap();
+    lock.lock().unwrap();
+    for n in 0..2 {
+        let name = format!("{owner}_pyroscope-0123456789abcdef_{n:020}_{n}.parcel");
+        fs::write(folder.0.join(name), "").unwrap();
+    }
+    let (url, _told) = server(200);
+    let path = folder.0.to_str().unwrap();
+    let output = corprof(&["flush", path, "--to", &format!("pyroscope={url}")], &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let pid = std::process::id();
+    let words = format!("2 profiles for pyroscope belong to process {pid}, which is alive");
+    assert!(text.contains(&words), "{text}");
+    drop(lock);
+}
+
+/// As it was written: the variable or flag, and its value, without passwords.
+#[test]
+fn what_is_no_address_is_named_as_it_was_written() {
+    let folder = Folder::new("named");
+    let file = write_profile(&folder.0);
+    let file = file.to_str().unwrap();
+    let upload = ["upload", file, "--to", "pyroscope"];
+    for (words, variable, told) in [
+        (&["doctor", "--export"][..], "foo", "PYROSCOPE_SERVER_ADDRESS=foo is no address: it"),
+        (&["doctor", "--export"], "http://me:planted@:1", "ADDRESS=http://…@:1 is no address: it"),
+        (&upload, "foo", "PYROSCOPE_SERVER_ADDRESS=foo is no address"),
+        (
+            &["upload", file, "--to", "pyroscope=localhost:4040"],
+            "",
+            "--to pyroscope=localhost:4040 is no address: it begins with neither",
+        ),
+        (
+            &["run", "--server-url", "foo", "--", "true"],
+            "",
+            "invalid value 'foo' for '--server-url <TEXT>': no address: it begins with neither",
+        ),
+    ] {
+        let output = corprof(words, &[("PYROSCOPE_SERVER_ADDRESS", variable)]);
+        let text = said(&output);
+        assert!(!output.status.success() && text.contains(told), "{text}");
+        assert!(!text.contains("planted") && !text.contains("PYROSCOPE_URL"), "{text}");
+    }
+}

@@ -128,6 +128,8 @@ impl Config {
             if let Err(reason) = option.store(&mut config, value) {
                 let value = value.to_owned();
                 warnings.push(Warning::BadValue { name, value, reason, option });
+            } else if name != option.var {
+                config.export.aliases.push((option.var, name));
             }
         }
         complete(&mut config, &vars);

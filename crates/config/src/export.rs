@@ -165,6 +165,8 @@ pub struct ExportConfig {
     pub https_proxy: Secret,
     /// Hosts that are reached without.
     pub no_proxy: String,
+    /// Options whose value is another name's, with that: who set it knows it by no other.
+    pub aliases: Vec<(&'static str, &'static str)>,
 }
 
 impl ExportConfig {
@@ -177,6 +179,13 @@ impl ExportConfig {
     /// Targets that profiles are sent to.
     pub fn remote_targets(&self) -> impl Iterator<Item = Target> + '_ {
         self.targets.iter().copied().filter(|target| *target != Target::File)
+    }
+
+    /// The name by which an option was set; its own if it wasn't.
+    #[must_use]
+    pub fn name_of(&self, option: &'static str) -> &'static str {
+        let alias = self.aliases.iter().find(|(own, _)| *own == option);
+        alias.map_or(option, |(_, name)| name)
     }
 
     pub(crate) fn add(&mut self, target: Target) {

@@ -189,6 +189,7 @@ fn every_export_option() -> ExportConfig {
         http_proxy: secret("http://proxy:1"),
         https_proxy: secret("http://proxy:2"),
         no_proxy: "inside".into(),
+        aliases: Vec::new(),
     }
 }
 

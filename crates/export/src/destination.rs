@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use config::{Config, Secret, Target};
+use config::{Config, ExportConfig, Secret, Target};
 use profile::Profile;
 
 use crate::address::{Address, BadAddress};
@@ -36,13 +36,23 @@ pub struct Destination {
 pub enum BadDestination {
     /// An option's address is none.
     Address {
-        /// The option.
+        /// The variable, by the name that was set.
         option: &'static str,
         /// What is wrong.
         why: BadAddress,
     },
     /// Datadog's intake needs a key.
     NoKey,
+}
+
+impl BadDestination {
+    /// The same, with the name by which the option was set.
+    fn by_name(self, config: &ExportConfig) -> Self {
+        match self {
+            Self::Address { option, why } => Self::Address { option: config.name_of(option), why },
+            Self::NoKey => Self::NoKey,
+        }
+    }
 }
 
 impl fmt::Display for BadDestination {
@@ -77,6 +87,7 @@ impl Destination {
         };
         // A proxy that answers itself may say who asked.
         let proxies = [&config.export.http_proxy, &config.export.https_proxy].map(Secret::clone);
+        let found = found.map_err(|why| why.by_name(&config.export));
         Some(found.map(|mut destination| {
             destination.secrets.extend(proxies);
             destination

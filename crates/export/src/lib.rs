@@ -47,6 +47,6 @@ pub use identity::{Identity, id_text, random_id};
 pub use parcel::Parcel;
 pub use place::Place;
 pub use request::{Answer, Post, Request};
-pub use spool::waiting_in;
+pub use spool::{Held, held_in, waiting_in};
 pub use status::{Counts, Status};
 pub use verdict::{Verdict, Why};

@@ -23,8 +23,10 @@ impl Proxies {
             host.trim().trim_start_matches('.').trim_matches(['[', ']']).to_ascii_lowercase()
         });
         Ok(Self {
-            http: proxy(&config.http_proxy).map_err(|why| ("CORPROF_HTTP_PROXY", why))?,
-            https: proxy(&config.https_proxy).map_err(|why| ("CORPROF_HTTPS_PROXY", why))?,
+            http: proxy(&config.http_proxy)
+                .map_err(|why| (config.name_of("CORPROF_HTTP_PROXY"), why))?,
+            https: proxy(&config.https_proxy)
+                .map_err(|why| (config.name_of("CORPROF_HTTPS_PROXY"), why))?,
             direct: direct.filter(|host| !host.is_empty()).collect(),
         })
     }

@@ -8,7 +8,7 @@
 //! sent where he didn't ask for; what no process has a lane for waits for `corprof flush`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -102,6 +102,40 @@ pub fn waiting_in(folder: &Path) -> io::Result<BTreeMap<String, usize>> {
         *count = count.saturating_add(1);
     }
     Ok(counts)
+}
+
+/// Profiles that wait in a folder and belong to a process that is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The name of the target that they are for.
+    pub target: String,
+    /// How many.
+    pub count: usize,
+    /// The file on which the process has a lock.
+    pub lock: PathBuf,
+}
+
+/// What waits in a folder and is left to processes that are alive.
+///
+/// # Errors
+/// Why the folder can't be read.
+pub fn held_in(folder: &Path) -> io::Result<Vec<Held>> {
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for entry in fs::read_dir(folder)?.take(FILES_MAX) {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str().and_then(Name::parse) else { continue };
+        let target = name.lane.split('-').next().unwrap_or_default();
+        let count = counts.entry((name.owner.to_owned(), target.to_owned())).or_default();
+        *count = count.saturating_add(1);
+    }
+    let held = counts.into_iter().filter_map(|((owner, target), count)| {
+        let lock = folder.join(format!("{owner}{LOCK}"));
+        // Opened to read, so that none is made where there is none.
+        let is_held = files::read_plain(&lock)
+            .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+        is_held.then_some(Held { target, count, lock })
+    });
+    Ok(held.collect())
 }
 
 impl Spool {

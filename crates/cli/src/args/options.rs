@@ -77,14 +77,22 @@ impl Args for ProfilerOptions {
     }
 }
 
+/// Options with a flag whose values are addresses.
+const ADDRESSES: [&str; 3] =
+    ["CORPROF_SERVER_URL", "CORPROF_PYROSCOPE_URL", "CORPROF_OTLP_ENDPOINT"];
+
 fn argument(option: &'static Opt) -> Option<Arg> {
     let (values, default) = (option.values(), option.default_text());
     let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
     let check = |value: &str| {
         if matches!(option.kind, Kind::Duration { .. }) {
-            has_unit(value)?;
+            has_unit(value, |text| option.check(text).is_ok())?;
         }
         option.check(value).map_err(|reason| reason.to_string())?;
+        if ADDRESSES.contains(&option.var) && !value.trim().is_empty() {
+            export::Address::parse(value)
+                .map_err(|why| format!("no address: {why}; write it as http://host:port"))?;
+        }
         Ok::<_, String>(value.to_owned())
     };
     let argument = Arg::new(option.flag?)

@@ -6,8 +6,8 @@ use clap::Args;
 
 /// What `corprof upload --help` says first.
 pub const UPLOAD_LONG: &str = "\
-Send profile files to Pyroscope, Datadog or an OpenTelemetry collector: files of this profiler, and
-pprof files of others.
+Send profile files to `corprof serve`, Pyroscope, Datadog or an OpenTelemetry collector: files of
+this profiler, and pprof files of others.
 
 Where to is said with --to, or by the same variables that the agent reads (docs/export.md). Keys,
 passwords and tokens come from variables only: a flag is seen by all users of the machine.";
@@ -51,8 +51,8 @@ Examples:
   PYROSCOPE_SERVER_ADDRESS=http://pyroscope:4040 corprof flush /var/spool/corprof
 
 Exit codes:
-  0    nothing waits there any more that is ours to send
-  1    something still waits, or was refused
+  0    nothing waits there any more for these targets
+  1    something still waits, also of a process that is alive, or was refused
   2    the command line makes no sense";
 
 /// `corprof flush`.

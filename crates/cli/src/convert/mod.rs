@@ -60,6 +60,7 @@ pub fn convert(args: &ConvertArgs) -> Result<u8, Failure> {
         let message = "--value chooses one, and files of this format hold all values; leave it out";
         return Err(Failure::new(USAGE, message));
     }
+    destination::refuse_input(&args.out, &args.files)?;
     let filters = &args.filters;
     let (mut loaded, problems) = loading::load(&args.files, filters)?;
     let all = loaded.profile.total();

@@ -13,7 +13,7 @@ pub fn checks() -> anyhow::Result<Vec<Check>> {
     let config = sending::config(&[])?;
     let mut checks = Vec::new();
     for target in config.export.remote_targets() {
-        match sending::destination(target, &config) {
+        match sending::destination(target, &config, |name| std::env::var(name).ok()) {
             Err(why) => {
                 let found = format!("{} can't be sent to", target.name());
                 checks.push(Check::bad(Topic::Export, Level::Prevents, found, why.to_string()));

@@ -162,7 +162,8 @@ impl Variables<'_> {
     /// Where profiles are to be sent; whether they are taken there, `--export` tries.
     fn targets(&self) -> Vec<Check> {
         let (config, _) = Config::from_vars(self.all.iter().cloned(), "");
-        let check = |target: Target| match sending::destination(target, &config) {
+        let of = |target| sending::destination(target, &config, |name| self.get(name));
+        let check = |target: Target| match of(target) {
             Ok(destination) => Check::fine(
                 Topic::Export,
                 format!(
