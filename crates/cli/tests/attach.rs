@@ -114,7 +114,7 @@ fn why_an_agent_cannot_be_spoken_to_is_told() {
     let ran = dir.run(&["ctl", "1", "status"]);
     ran.check(1, &["process 1 "]);
     let is_seen = fs::metadata("/proc/1/root/").is_ok();
-    let words = if is_seen { "has no agent that listens" } else { "can't be spoken to: it" };
+    let words = if is_seen { "has no agent that listens" } else { "can't be spoken to: " };
     assert!(ran.err.contains(words), "{}", ran.err);
     if nix::unistd::Uid::effective().is_root() {
         assert!(!ran.err.contains("another user"), "{}", ran.err);

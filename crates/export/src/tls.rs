@@ -128,7 +128,10 @@ mod tests {
         for path in [pipe.clone(), "/dev/zero".into()] {
             let (say, hear) = mpsc::channel();
             let trust = Trust::new(Some(path.clone()));
-            std::thread::spawn(move || say.send(trust.roots().map(|roots| roots.len())));
+            let read = move || {
+                let _heard = say.send(trust.roots().map(|roots| roots.len()));
+            };
+            sys::thread::spawn("test-roots", read).expect("a thread");
             // Far longer than it takes: whoever waits for a writer waits for ever.
             let found = hear.recv_timeout(Duration::from_secs(60)).expect("it hangs");
             assert_eq!(found, Err(Fault::NoCertificates), "{path:?}");
