@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::export::{ExportConfig, complete};
 use crate::option::Opt;
 use crate::options::OPTIONS;
+use crate::tags;
 use crate::warning::Warning;
 
 /// How CPU time is sampled.
@@ -136,6 +137,18 @@ impl Config {
         let unknown = vars.iter().filter_map(|(name, _)| Warning::of_unknown(name));
         warnings.extend(unknown);
         (config, warnings)
+    }
+
+    /// The service's version: its own option, or else the attribute of OpenTelemetry's; empty if
+    /// neither says it.
+    #[must_use]
+    pub fn service_version(&self) -> String {
+        if !self.export.version.is_empty() {
+            return self.export.version.clone();
+        }
+        let mut attributes = tags::attributes(&self.export.otlp.attributes).into_iter();
+        let found = attributes.find(|(key, _)| key == "service.version");
+        found.map(|(_, version)| version).unwrap_or_default()
     }
 
     /// All defaults, for a service of that name.

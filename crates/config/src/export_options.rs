@@ -99,7 +99,7 @@ pub(crate) const VERSION: Opt = flagged(
         &["DD_VERSION"],
         "that of `OTEL_RESOURCE_ATTRIBUTES`, if any",
         |config, value| config.export.version = value,
-        "The service's version, in what is sent.",
+        "The service's version, in files and in what is sent.",
     ),
     "service-version",
 );

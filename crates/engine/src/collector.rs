@@ -386,6 +386,7 @@ impl Collector {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             runtime_version: self.runtime_version.clone(),
             service: self.config.service.clone(),
+            service_version: self.config.service_version(),
             sampler: self.config.sampler.name().to_owned(),
             pid: u64::from(std::process::id()),
             instance: self.instance.clone(),

@@ -53,7 +53,7 @@ impl Identity {
                 &export.environment,
                 &["deployment.environment.name", "deployment.environment"],
             ),
-            version: or_attribute(&export.version, &["service.version"]),
+            version: config.service_version(),
             host: host_name(),
             id,
             pid: u64::from(std::process::id()),
@@ -73,6 +73,10 @@ impl Identity {
         if let Some(report) = &profile.report {
             if !has_service {
                 self.service.clone_from(&report.service);
+            }
+            // As the service's name: what is set here counts more than what was set there.
+            if self.version.is_empty() {
+                self.version.clone_from(&report.service_version);
             }
             self.pid = report.pid;
             self.id = process_id(report);
@@ -182,6 +186,18 @@ mod tests {
         let one = old(7, "shop", "");
         assert_eq!(one, old(7, "shop", "no number"));
         assert!(one != old(8, "shop", "") && one != old(7, "other", ""));
+    }
+
+    #[test]
+    fn a_files_version_counts_where_none_is_set() {
+        let mut profile = Aggregate::new(Limits::HOST).take(Period::default()).profile;
+        profile.report =
+            Some(SelfReport { service_version: "1.0".into(), ..SelfReport::default() });
+        let of = |version: &str| {
+            let version = version.to_owned();
+            Identity { version, ..Identity::default() }.of_profile(&profile, false).version
+        };
+        assert_eq!((of("").as_str(), of("2.0").as_str()), ("1.0", "2.0"));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct SelfReport {
     pub runtime_version: String,
     /// The service's name.
     pub service: String,
+    /// The service's version; empty if unknown, and in files of before it was said.
+    pub service_version: String,
     /// The CPU sampler in use: `timer` or `scan`.
     pub sampler: String,
     /// The process id.
@@ -178,13 +180,14 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 34] {
+    fn fields(&mut self) -> [Field<'_>; 35] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
             Text("agent_version", &mut self.agent_version),
             Text("runtime_version", &mut self.runtime_version),
             Text("service", &mut self.service),
+            Text("service_version", &mut self.service_version),
             Text("sampler", &mut self.sampler),
             Number("pid", &mut self.pid),
             Text("instance", &mut self.instance),
@@ -377,6 +380,7 @@ mod tests {
             agent_version: "0.1.0".into(),
             runtime_version: "CoreCLR 9.0.5".into(),
             service: "orders = a\nb".into(),
+            service_version: "1.0=rc".into(),
             sampler: "timer".into(),
             pid: 42,
             instance: "00112233445566778899aabbccddeeff".into(),

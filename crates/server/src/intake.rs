@@ -320,9 +320,9 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
         ));
     }
     let instance = or(told.instance.clone(), report.map(|report| report.pid.to_string()));
+    let version = or(told.version.clone(), report.map(|report| report.service_version.clone()));
     let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
-    let texts: Vec<&String> =
-        [&service, &told.version, &instance].into_iter().chain(labels).collect();
+    let texts: Vec<&String> = [&service, &version, &instance].into_iter().chain(labels).collect();
     if told.labels.len() > LABELS_MAX || texts.iter().any(|text| text.len() > LABEL_BYTES_MAX) {
         let text = format!(
             "there are too many labels ({LABELS_MAX} are taken), or a text is too long \
@@ -347,7 +347,7 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
         return Err(Refusal::new(400, "the profile is of the future; see the sender's clock"));
     }
     let origin = origin(&told, &bytes, &profile, begin_us);
-    let (version, labels) = (told.version, told.labels);
+    let labels = told.labels;
     let meta =
         Meta { service, version, instance, labels, begin_us, duration_us, received: now, origin };
     Ok(Upload { meta, bytes, profile })

@@ -111,7 +111,8 @@ fn add(columns: &mut Columns, path: &Path, decoded: Decoded) {
     };
     let instance = if pid == 0 { String::new() } else { pid.to_string() };
     let name = name.to_string();
-    let identity = Identity { name, service, instance, pid, ..Identity::default() };
+    let version = report.map(|report| report.service_version.clone()).unwrap_or_default();
+    let identity = Identity { name, service, version, instance, pid, labels: Vec::new() };
     columns.add(identity, &profile);
 }
 

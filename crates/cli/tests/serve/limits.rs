@@ -99,7 +99,9 @@ fn what_inflates_to_too_much_is_refused() {
     assert_eq!(push(7).status, 200);
     let refused = push(8);
     assert!(refused.status == 413 && refused.text().contains("64 MiB"), "{}", refused.text());
-    assert_eq!(metric(&server, "corprof_store_profiles"), 8);
+    // All of them are the first one.
+    assert_eq!(metric(&server, "corprof_store_profiles"), 1);
+    assert_eq!(metric(&server, "corprof_profiles_repeated_total"), 7);
 }
 
 /// As many as there are places, each of which has sent a part of a request: a stranger needs no

@@ -181,8 +181,9 @@ fn what_is_sent_again_counts_once() {
     let file = |instance: &str, seq: u64| {
         let (mut profile, _) = recent(1, 20);
         let (instance, service) = (instance.to_owned(), "shop".to_owned());
+        let service_version = "1.0".to_owned();
         let report = SelfReport { pid: 7, service, instance, seq, ..SelfReport::default() };
-        profile.report = Some(report);
+        profile.report = Some(SelfReport { service_version, ..report });
         profile
     };
     let first = file("0123456789abcdef0123456789abcdef", 3);
@@ -220,7 +221,11 @@ fn what_is_sent_again_counts_once() {
     // Also after a start.
     let server = serve(&dir, &[]);
     assert_eq!(sent(&server), [0, 7]);
-    assert_eq!(header(&server)["sources"].as_array().unwrap().len(), 6);
+    let header = header(&server);
+    let sources = header["sources"].as_array().unwrap();
+    let versions: Vec<&str> = sources.iter().filter_map(|s| s["version"].as_str()).collect();
+    // That of the file, where it has one.
+    assert_eq!(versions, ["1.0", "1.0", "1.0", "1.0", "", "1.0"]);
     let cpu = first.total().cpu_ns;
     assert_eq!(whole(&server, "service=copy"), cpu);
 }
