@@ -112,7 +112,7 @@ fn add(columns: &mut Columns, path: &Path, decoded: Decoded) {
     let instance = if pid == 0 { String::new() } else { pid.to_string() };
     let name = name.to_string();
     let version = report.map(|report| report.service_version.clone()).unwrap_or_default();
-    let identity = Identity { name, service, version, instance, pid, labels: Vec::new() };
+    let identity = Identity { name, service, version, instance, pid, ..Identity::default() };
     columns.add(identity, &profile);
 }
 
