@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use config::control::{Command, Request, answer_from_text, socket_name};
-use diagnostics::{Process, Unreachable};
+use diagnostics::{Hidden, Process, Socket, Unreachable};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::socket::sockopt::PeerCredentials;
@@ -89,7 +89,10 @@ pub fn socket_of(process: &Process) -> anyhow::Result<PathBuf> {
     match fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("process {pid} is another user's; run corprof as that user or as root")
+            // As `corprof attach` says it, which tells users from what root may not do either.
+            let unreachable = Socket::of_process(process).err();
+            let why = unreachable.unwrap_or(Unreachable::Hidden(Hidden::Denied));
+            bail!("process {pid} can't be spoken to: {why}")
         }
         Err(_) => bail!(
             "process {pid} has no agent that listens ({} is not there): start it with `corprof \

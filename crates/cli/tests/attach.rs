@@ -106,3 +106,17 @@ fn no_signal_is_lost_whenever_it_comes() {
         assert!(sent <= 3, "{signal} from {first} ms on was sent {sent} times");
     }
 }
+
+/// Root is no other user: where the system refuses even that, it says so, as `attach` does.
+#[test]
+fn why_an_agent_cannot_be_spoken_to_is_told() {
+    let dir = Dir::new();
+    let ran = dir.run(&["ctl", "1", "status"]);
+    ran.check(1, &["process 1 "]);
+    let is_seen = fs::metadata("/proc/1/root/").is_ok();
+    let words = if is_seen { "has no agent that listens" } else { "can't be spoken to: " };
+    assert!(ran.err.contains(words), "{}", ran.err);
+    if nix::unistd::Uid::effective().is_root() {
+        assert!(!ran.err.contains("another user"), "{}", ran.err);
+    }
+}
