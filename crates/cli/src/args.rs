@@ -496,7 +496,7 @@ fn argument(option: &'static Opt) -> Option<Arg> {
     let help = format!("{} [{values}; default: {default}] [{}]", option.help, option.var);
     let check = |value: &str| {
         if matches!(option.kind, Kind::Duration { .. }) {
-            has_unit(value)?;
+            has_unit(value, |text| option.check(text).is_ok())?;
         }
         option.check(value).map_err(|reason| reason.to_string())?;
         if ADDRESSES.contains(&option.var) && !value.trim().is_empty() {
@@ -515,15 +515,24 @@ fn argument(option: &'static Opt) -> Option<Arg> {
     Some(argument)
 }
 
-/// Refuses a number alone. In a variable it is milliseconds, and who types `--for 30` means none.
-fn has_unit(text: &str) -> Result<(), String> {
+/// Refuses a number alone, and says what may be meant of what is good. In a variable it is
+/// milliseconds, and who types `--for 30` means none.
+fn has_unit(text: &str, is_good: impl Fn(&str) -> bool) -> Result<(), String> {
     let text = text.trim();
     if text.is_empty() || !text.chars().all(|letter| letter.is_ascii_digit() || letter == '.') {
         return Ok(());
     }
-    Err(format!(
-        "without a unit {text} means {text}ms; write {text}s, or {text}ms if you mean that"
-    ))
+    // Seconds are what most have in mind, where they are allowed.
+    let meant: Vec<String> = ["s", "ms", "m"]
+        .iter()
+        .map(|unit| format!("{text}{unit}"))
+        .filter(|t| is_good(t))
+        .collect();
+    Err(match meant.as_slice() {
+        [] => format!("{text} has no unit, such as s or ms"),
+        [one] => format!("{text} has no unit: write {one}"),
+        [one, other, ..] => format!("{text} has no unit: write {one} or {other}"),
+    })
 }
 
 fn rows(text: &str) -> Result<usize, String> {
@@ -540,7 +549,7 @@ fn process_id(text: &str) -> Result<u32, String> {
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {
-    has_unit(text)?;
+    has_unit(text, |text| config::duration_from_text(text).is_some_and(|time| !time.is_zero()))?;
     match config::duration_from_text(text) {
         Some(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
         Some(duration) => Ok(duration),
@@ -596,8 +605,10 @@ mod tests {
             (&["--sampler", "perf"], "none of timer, scan"),
             (&["--service", "a\nb"], "not a name: it has control characters"),
             (&["--service", "a\0b"], "not a name: it has control characters"),
-            (&["--for", "30"], "without a unit 30 means 30ms; write 30s"),
-            (&["--upload-period", "60"], "without a unit 60 means 60ms; write 60s"),
+            (&["--for", "30"], "30 has no unit: write 30s or 30ms\n"),
+            (&["--upload-period", "60"], "60 has no unit: write 60s or 60m\n"),
+            (&["--cpu-interval", "5"], "5 has no unit: write 5ms\n"),
+            (&["--for", "0"], "0 has no unit, such as s or ms\n"),
             (&["--server-url", "foo"], "'foo' for '--server-url <TEXT>': no address: it begins "),
             (&["--cpu-enabled", "no", "--wall-enabled=false"], "nothing to profile"),
             (&["--for", "x"], "not a duration such as 30s"),
