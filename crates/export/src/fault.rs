@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,18 @@ impl Stage {
             Self::Answer => "waiting for the answer",
         }
     }
+
+    /// What there is not if its time is over.
+    const fn missing(self) -> &'static str {
+        match self {
+            Self::Resolving => "no address for the host's name",
+            Self::Connecting => "no connection",
+            Self::Proxy => "no answer of the proxy",
+            Self::Tls => "no agreement on TLS",
+            Self::Sending => "not all could be sent",
+            Self::Answer => "no answer",
+        }
+    }
 }
 
 /// Why there is no answer. None of it is for good: the next attempt may succeed.
@@ -45,6 +58,13 @@ pub enum Fault {
     },
     /// Time was over.
     Time(Stage),
+    /// So much time was over.
+    Late {
+        /// While doing what.
+        stage: Stage,
+        /// What a request may take.
+        limit: Duration,
+    },
     /// The other side ended the connection.
     Closed(Stage),
     /// What came is no HTTP.
@@ -73,6 +93,15 @@ impl Fault {
             kind => Self::Io { stage, kind },
         }
     }
+
+    /// The same of a request that had so much time, and took it.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        match self {
+            Self::Time(stage) => Self::Late { stage, limit },
+            other => other,
+        }
+    }
 }
 
 impl Fault {
@@ -80,9 +109,10 @@ impl Fault {
     #[must_use]
     pub const fn is_after_connecting(&self) -> bool {
         match self {
-            Self::Io { stage, .. } | Self::Time(stage) | Self::Closed(stage) => {
-                matches!(stage, Stage::Sending | Stage::Answer)
-            }
+            Self::Io { stage, .. }
+            | Self::Time(stage)
+            | Self::Late { stage, .. }
+            | Self::Closed(stage) => matches!(stage, Stage::Sending | Stage::Answer),
             Self::NotHttp | Self::HeadTooLarge => true,
             Self::Proxy(_) | Self::NoCertificates | Self::Tls(_) => false,
         }
@@ -92,8 +122,15 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // The resolver's errors are of no kind that has a name.
+            Self::Io { stage: Stage::Resolving, .. } => {
+                write!(f, "no such host: no DNS and no hosts file that is asked here knows it")
+            }
             Self::Io { stage, kind } => write!(f, "{kind} while {}", stage.name()),
-            Self::Time(stage) => write!(f, "no end of {} in time", stage.name()),
+            Self::Time(stage) => write!(f, "{} in time", stage.missing()),
+            Self::Late { stage, limit } => {
+                write!(f, "{} within {} s", stage.missing(), limit.as_secs_f64())
+            }
             Self::Closed(stage) => write!(f, "the connection was closed while {}", stage.name()),
             Self::NotHttp => write!(f, "the answer is no HTTP: another service is there"),
             Self::HeadTooLarge => write!(f, "the answer's head is too large"),
@@ -108,3 +145,24 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_is_said_in_words_of_the_user() {
+        let io = |stage, kind| Fault::Io { stage, kind };
+        let limit = Duration::from_millis(2_500);
+        for (fault, words) in [
+            (io(Stage::Resolving, io::ErrorKind::Other), "no such host: "),
+            (io(Stage::Connecting, io::ErrorKind::ConnectionRefused), "connection refused while"),
+            (Fault::Time(Stage::Answer), "no answer in time"),
+            (Fault::Time(Stage::Answer).within(limit), "no answer within 2.5 s"),
+            (Fault::Time(Stage::Connecting).within(limit), "no connection within 2.5 s"),
+            (Fault::NotHttp.within(limit), "the answer is no HTTP"),
+        ] {
+            assert!(fault.to_string().starts_with(words), "{fault}");
+        }
+    }
+}
