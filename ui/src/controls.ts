@@ -1,6 +1,6 @@
 /** The form: what of the profile is shown. */
 
-import { type Value, VALUES } from './profile';
+import { type Filter, type Value, VALUES } from './profile';
 import { element } from './table';
 
 const VALUE_NAMES: Record<Value, string> = { cpu: 'CPU', wall: 'wall', gc: 'GC pauses' };
@@ -17,6 +17,8 @@ export interface Choices {
   states: readonly [string, number][];
   /** As `name=value`. */
   labels: readonly string[];
+  /** What the profile has only a part of. */
+  filter?: Filter;
 }
 
 /** What is chosen; -1 is everything. */
@@ -45,9 +47,11 @@ export class Controls {
     }
     this.value.value = choices.value;
     fill(this.thread, 'all threads', choices.threads.map((name, at) => [name, at]));
-    fill(this.endpoint, 'all', choices.endpoints.map((name, at) => [name, at]));
-    fill(this.state, 'all', choices.states);
-    fill(this.label, 'all', choices.labels.map((text) => [text, text]));
+    const all = (only?: string | null) => (only ? `only ${only}` : 'all');
+    const { filter } = choices;
+    fill(this.endpoint, all(filter?.endpoint), choices.endpoints.map((name, at) => [name, at]));
+    fill(this.state, all(filter?.state), choices.states);
+    fill(this.label, all(filter?.label), choices.labels.map((text) => [text, text]));
     element('controls').addEventListener('submit', (event) => event.preventDefault());
     for (const field of [this.value, this.thread, this.endpoint, this.state, this.label, this.fold]) {
       field.addEventListener('change', changed);

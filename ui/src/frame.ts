@@ -3,10 +3,16 @@
 import { element } from './table';
 import { ms, percent, stamp } from './text';
 
-/** Says what is shown, since when (in milliseconds since 1970; 0 if unknown), and how long it was. */
-export function showAbout(name: string, begin: number, seconds: number, files: number): void {
-  element('title').textContent = name || 'corprof';
-  document.title = `${name} · corprof`;
+/**
+ * Says what is shown, since when (in milliseconds since 1970; 0 if unknown), how long it was, and
+ * which filters have left only a part.
+ */
+export function showAbout(
+  name: string, begin: number, seconds: number, files: number, filter = '',
+): void {
+  const title = [name, filter].filter((part) => part).join(' ');
+  element('title').textContent = title || 'corprof';
+  document.title = `${title} · corprof`;
   const since = begin > 0 ? stamp(begin) : '';
   const parts = [since, `${seconds.toFixed(1)} s`, `${files} file${files === 1 ? '' : 's'}`];
   element('about').textContent = parts.filter((part) => part).join(', ');

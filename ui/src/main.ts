@@ -100,8 +100,8 @@ class Page {
   }
 
   private about(): void {
-    const { name, start_unix_ms, duration_ns, files } = this.profile.header;
-    showAbout(name, start_unix_ms, duration_ns / 1e9, files);
+    const { name, start_unix_ms, duration_ns, files, filter } = this.profile.header;
+    showAbout(name, start_unix_ms, duration_ns / 1e9, files, filter.text);
   }
 
   private listen(): void {
@@ -148,6 +148,7 @@ function choices(profile: Profile): Choices {
     endpoints: header.endpoints,
     states: states.filter(([, number]) => present.has(number)),
     labels: labelsOf(header.labels),
+    filter: header.filter,
   };
 }
 

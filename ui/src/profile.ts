@@ -5,6 +5,15 @@ export const VALUES: readonly Value[] = ['cpu', 'wall', 'gc'];
 
 const VERSION = 1;
 
+/** Of what the page has only a part: in words, and by the fields that there are. */
+export interface Filter {
+  /** Empty if it has everything. */
+  text: string;
+  endpoint: string | null;
+  state: string | null;
+  label: string | null;
+}
+
 /** What the numbers in the columns mean. */
 export interface Header {
   version: number;
@@ -14,6 +23,7 @@ export interface Header {
   start_unix_ms: number;
   duration_ns: number;
   value: Value;
+  filter: Filter;
   functions: { names: string[]; modules: number[]; origins: number[] };
   modules: string[];
   origins: string[];

@@ -9,6 +9,7 @@ use flate2::write::ZlibEncoder;
 
 use crate::args::FlamegraphArgs;
 use crate::failure::{FAILED, Failure};
+use crate::filters::Filters;
 use crate::loaded::Loaded;
 use crate::value::Value;
 use crate::{destination, loading};
@@ -23,14 +24,15 @@ pub fn flamegraph(args: &FlamegraphArgs) -> Result<u8, Failure> {
     destination::refuse_input(&args.out, &args.files)?;
     let (loaded, problems) = loading::load_filtered(&args.files, &args.filters)?;
     let value = args.value.unwrap_or_else(|| Value::first_of(&loaded.profile.total()));
-    destination::write(&args.out, page(&loaded, value)?.as_bytes())?;
+    destination::write(&args.out, page(&loaded, value, &args.filters)?.as_bytes())?;
     Ok(if problems == 0 { 0 } else { FAILED })
 }
 
-/// The page with the profiles in it, which shows that value first.
-fn page(loaded: &Loaded, value: Value) -> anyhow::Result<String> {
+/// The page with the profiles in it, of which these filters have left a part; it shows that value
+/// first.
+fn page(loaded: &Loaded, value: Value, filters: &Filters) -> anyhow::Result<String> {
     let mut deflated = ZlibEncoder::new(Vec::new(), Compression::best());
-    deflated.write_all(&pack::bytes(loaded, value)?)?;
+    deflated.write_all(&pack::bytes(loaded, value, filters)?)?;
     let profile = export::base64(&deflated.finish()?);
     let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
     Ok([before, &profile, after].concat())

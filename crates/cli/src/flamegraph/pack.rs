@@ -23,6 +23,7 @@ use profile::{Label, Profile, Sample, Thread, Values};
 use serde_json::{Value as Json, json};
 
 use crate::endpoints;
+use crate::filters::Filters;
 use crate::functions::Functions;
 use crate::loaded::Loaded;
 use crate::origin::Origin;
@@ -60,11 +61,13 @@ struct Rows<'a> {
     labels: Numbered<&'a [Label]>,
 }
 
-/// The profile; the page shows that value first.
-pub fn bytes(loaded: &Loaded, value: Value) -> serde_json::Result<Vec<u8>> {
+/// The profile, as these filters have left it; the page shows that value first.
+pub fn bytes(loaded: &Loaded, value: Value, filters: &Filters) -> serde_json::Result<Vec<u8>> {
     let functions = Functions::of(&loaded.profile);
     let rows = rows(loaded, &functions);
-    let header = serde_json::to_vec(&header(loaded, &functions, &rows, value))?;
+    let mut header = header(loaded, &functions, &rows, value);
+    header["filter"] = filter(filters);
+    let header = serde_json::to_vec(&header)?;
     let mut bytes = number(header.len()).to_le_bytes().to_vec();
     bytes.extend(header);
     let nodes = (1_u32..).zip(&rows.tree.nodes);
@@ -148,6 +151,18 @@ fn header(loaded: &Loaded, functions: &Functions<'_>, rows: &Rows<'_>, value: Va
         "nodes": rows.tree.nodes.len(),
         "rows": rows.sums.len(),
         "columns": ROW,
+    })
+}
+
+/// What the page has only a part of: all filters in words, and those that it has a field for.
+fn filter(filters: &Filters) -> Json {
+    let Filters { state, endpoint, labels, .. } = filters;
+    let list = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join(", "));
+    json!({
+        "text": filters.to_string(),
+        "state": list(state.iter().map(|state| state.name().to_owned()).collect()),
+        "endpoint": endpoint,
+        "label": list(labels.iter().map(|(name, value)| format!("{name}={value}")).collect()),
     })
 }
 
@@ -289,6 +304,28 @@ mod tests {
             }
             assert_eq!(shown(&loaded, is_folded), expected, "{scope:?}");
         }
+    }
+
+    #[test]
+    fn a_page_says_what_filters_have_left() {
+        let loaded = loaded(&[(&["m:Shop.Load()"], None, 50)]);
+        let told = |filters: &Filters| -> Json {
+            let bytes = bytes(&loaded, Value::Cpu, filters).unwrap();
+            let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+            let header: Json = serde_json::from_slice(&bytes[4..4 + length]).unwrap();
+            header["filter"].clone()
+        };
+        assert_eq!(told(&Filters::default())["text"], "");
+        let filters = Filters {
+            state: vec![ThreadState::Lock, ThreadState::GcPause],
+            endpoint: Some("GET /".to_owned()),
+            ..Filters::default()
+        };
+        let text = filters.to_string();
+        let expected = json!({
+            "text": text, "state": "lock, gc pause", "endpoint": "GET /", "label": null,
+        });
+        assert_eq!(told(&filters), expected);
     }
 
     #[test]
