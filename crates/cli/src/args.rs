@@ -156,7 +156,7 @@ pub enum Command {
     /// Look for what would keep a program from being profiled, or make its profile worse
     #[command(long_about = DOCTOR_LONG, after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
-    /// Send profile files to Pyroscope, Datadog or an OpenTelemetry collector
+    /// Send profile files to `corprof serve`, Pyroscope, Datadog or an OpenTelemetry collector
     #[command(long_about = UPLOAD_LONG, after_help = UPLOAD_EXAMPLES)]
     Upload(UploadArgs),
     /// Send the profiles that wait in a spool folder

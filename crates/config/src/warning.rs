@@ -7,8 +7,10 @@ use crate::options::OPTIONS;
 
 /// Variables with our prefix that are no options of the agent.
 const OTHERS: [&str; 1] = ["CORPROF_AGENT"];
-/// Letters that a slip changes at most.
+/// Letters that a slip changes at most; of a name with few letters after the prefix, a third.
 const SLIPS: usize = 2;
+/// How all our names begin, which is no part of what was mistyped.
+const PREFIX: &str = "CORPROF_";
 
 /// One thing that is wrong with the settings; its text says what, why, and what is done instead.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub enum Warning {
 impl Warning {
     pub(crate) fn of_unknown(name: &str) -> Option<Self> {
         let known = |other: &str| other == name;
-        if !name.starts_with("CORPROF_")
+        if !name.starts_with(PREFIX)
             || OTHERS.into_iter().any(known)
             || OPTIONS.iter().any(|option| known(option.var))
         {
@@ -44,7 +46,8 @@ impl Warning {
         }
         let slips = |option: &&Opt| distance(name, option.var);
         let nearest = OPTIONS.iter().min_by_key(slips);
-        let meant = nearest.filter(|option| slips(option) <= SLIPS).map(|option| option.var);
+        let slips_max = SLIPS.min(name.len().saturating_sub(PREFIX.len()) / 3);
+        let meant = nearest.filter(|option| slips(option) <= slips_max).map(|option| option.var);
         Some(Self::UnknownName { name: name.to_owned(), meant })
     }
 }
@@ -93,6 +96,22 @@ fn distance(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_near_is_meant() {
+        for (name, meant) in [
+            ("CORPROF_FOO", None),
+            ("CORPROF_X", None),
+            ("CORPROF_LOGS", Some("CORPROF_LOG")),
+            ("CORPROF_SERVISE", Some("CORPROF_SERVICE")),
+            ("CORPROF_CPU_INTREVAL", Some("CORPROF_CPU_INTERVAL")),
+        ] {
+            match Warning::of_unknown(name) {
+                Some(Warning::UnknownName { meant: found, .. }) => assert_eq!(found, meant),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
 
     #[test]
     fn distances() {

@@ -6,8 +6,8 @@ use clap::Args;
 
 /// What `corprof upload --help` says first.
 pub const UPLOAD_LONG: &str = "\
-Send profile files to Pyroscope, Datadog or an OpenTelemetry collector: files of this profiler, and
-pprof files of others.
+Send profile files to `corprof serve`, Pyroscope, Datadog or an OpenTelemetry collector: files of
+this profiler, and pprof files of others.
 
 Where to is said with --to, or by the same variables that the agent reads (docs/export.md). Keys,
 passwords and tokens come from variables only: a flag is seen by all users of the machine.";

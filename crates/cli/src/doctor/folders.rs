@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use diagnostics::{unwritable_part, user_name};
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use super::check::{Check, Level, Topic};
@@ -12,6 +13,9 @@ use crate::units::memory;
 
 /// With less room than this profiles are lost soon: one is some hundred KiB.
 const ROOM_BYTES: u64 = 16 << 20;
+
+/// File systems that show what the kernel knows, and hold no files of anybody.
+const KERNELS: [FsType; 2] = [PROC_SUPER_MAGIC, SYSFS_MAGIC];
 
 /// A folder, and who wants to write to it.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +61,20 @@ impl Folder<'_> {
         }
         // Room for root alone is none for others.
         let free = about.blocks_available().saturating_mul(about.fragment_size());
-        if free < ROOM_BYTES {
+        if statfs(there).is_ok_and(|about| KERNELS.contains(&about.filesystem_type())) {
+            let what = if there == self.place { "be written to" } else { "be made" };
+            let found = format!("{shown} can't {what}: {} is the kernel's own", there.display());
+            return bad(found, other);
+        }
+        // Of one with no size, as a tmpfs without a limit, nothing is known.
+        if about.blocks() > 0 && free < ROOM_BYTES {
             return bad(format!("{shown} has only {} of room left", memory(free)), other);
         }
-        Check::fine(self.topic, format!("{shown} can be written to; {} are free", memory(free)))
+        let room = match about.blocks() {
+            0 => String::new(),
+            _ => format!("; {} are free", memory(free)),
+        };
+        Check::fine(self.topic, format!("{shown} can be written to{room}"))
     }
 
     /// How the sentence about a folder that the user can't write to goes on: which part of the path
@@ -115,5 +129,8 @@ mod tests {
     fn a_file_system_without_room_or_to_be_read_only_is_found() {
         // The kernel's own: always there, never with room, and never writable.
         assert_eq!(check(Path::new("/proc/sys"), None).level, Level::Prevents);
+        let root: &[u32] = &[0];
+        let found = check(Path::new("/proc/x"), Some((0, root)));
+        assert_eq!(found.found, "/proc/x can't be made: /proc is the kernel's own");
     }
 }
