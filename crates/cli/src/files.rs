@@ -47,7 +47,7 @@ pub fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         match folder_with_profiles(path) {
             Some(inner) => bail!(
                 "{shown}: no profiles (*{SUFFIX}) here, but in folders inside; name one, \
-                 such as {}",
+                 such as {}, or all of them: {shown}/*",
                 inner.display()
             ),
             None => bail!("{shown}: no profiles (*{SUFFIX}) in this folder"),
@@ -56,11 +56,43 @@ pub fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The files of one or many runs.
+#[derive(Debug)]
+pub struct Runs {
+    /// All of them.
+    pub files: Vec<PathBuf>,
+    /// Whether each folder is a run.
+    pub has_folders: bool,
+}
+
+/// As [`expand`]; a folder of folders with profiles stands for all of these.
+pub fn runs(path: &Path) -> anyhow::Result<Runs> {
+    let has_own = profiles_in(path).is_ok_and(|files| !files.is_empty());
+    let folders = if has_own { Vec::new() } else { folders_with_profiles(path) };
+    if folders.is_empty() {
+        return Ok(Runs { files: expand(path)?, has_folders: false });
+    }
+    let mut known = Named::default();
+    let mut files = Vec::new();
+    for folder in folders.iter().filter(|folder| known.is_new(folder)) {
+        files.extend(expand(folder)?);
+    }
+    Ok(Runs { files, has_folders: true })
+}
+
 /// The latest folder inside that has profiles.
 fn folder_with_profiles(folder: &Path) -> Option<PathBuf> {
-    let inner = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    folders_with_profiles(folder).pop()
+}
+
+/// The folders inside that have profiles, by name.
+fn folders_with_profiles(folder: &Path) -> Vec<PathBuf> {
+    let Ok(inner) = fs::read_dir(folder) else { return Vec::new() };
+    let inner = inner.filter_map(|entry| Some(entry.ok()?.path()));
     let with_profiles = |path: &PathBuf| profiles_in(path).is_ok_and(|files| !files.is_empty());
-    inner.filter(with_profiles).max()
+    let mut folders: Vec<PathBuf> = inner.filter(with_profiles).collect();
+    folders.sort();
+    folders
 }
 
 /// Reads a profile; the error begins with the file's name.

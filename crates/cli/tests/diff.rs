@@ -44,7 +44,7 @@ fn what_became_more_expensive_comes_first_and_can_fail_a_build() {
     assert!(ran.out.contains("others    0 rows differ by no more than chance may"), "{}", ran.out);
     for (limit, code, word) in [
         (">10%", 3, "became more expensive by more: Shop.Slow()"),
-        ("> 25 %", 0, "nothing became more expensive by so much"),
+        ("> 25 %", 0, "no share of a function grew by so much"),
     ] {
         let ran = dir.run(&["diff", "base.pb.gz", "new.pb.gz", "--fail-if", limit]);
         ran.check(code, &[]);
@@ -52,7 +52,11 @@ fn what_became_more_expensive_comes_first_and_can_fail_a_build() {
     }
     let ran = dir.run(&["diff", "base.pb.gz", "base.pb.gz", "--fail-if", ">0%"]);
     ran.check(0, &[]);
-    assert!(ran.out.starts_with("nothing differs by more than chance\n"), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("no share of a function differs by more than chance\n"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
@@ -150,6 +154,46 @@ fn files_of_one_process_are_one_run() {
     assert!(slow(&runs)["half_width"].as_f64().unwrap() > 2.0 * widths[1], "{runs}");
     let wall = dir.run(&["diff", "base", "new", "--value", "wall"]);
     wall.check(2, &["each of another run"]);
+}
+
+/// Twice as expensive in all that it does: no share shows it.
+#[test]
+fn a_doubling_of_everything_is_told_and_fails_if_runs_were_repeated() {
+    let dir = Dir::new();
+    for (side, factor) in [("base", 1), ("new", 2)] {
+        for run in 0..3 {
+            // A program and its child are one run.
+            for pid in 0..2 {
+                let numbers = [(400 + run) * factor, (600 - 2 * run) * factor, 0];
+                let bytes = of_process(&format!("{side}-{run}-{pid}"), numbers);
+                dir.write(&format!("{side}/run-{run}/shop_{pid}_0.pb.gz"), &bytes);
+            }
+        }
+        dir.write(&format!("{side}.pb.gz"), &bytes(400 * factor, 600 * factor, 0));
+    }
+    let one = dir.run(&["diff", "base.pb.gz", "new.pb.gz", "--fail-if", ">5%"]);
+    one.check(0, &[]);
+    for words in [
+        "no share of a function differs by more than chance\n",
+        "compared  shares of all CPU time: ",
+        "total     CPU time of a run 10.0 s → 20.0 s (+100.0 %)\n",
+        "only several runs of each side can say; --fail-if looks at shares alone",
+    ] {
+        assert!(one.out.contains(words), "{words}: {}", one.out);
+    }
+    let runs = dir.run(&["diff", "base", "new", "--fail-if", ">90%"]);
+    runs.check(3, &[]);
+    for words in [
+        "base/run",
+        "[everything]\n",
+        "base      59.9 s in 5994 samples of ",
+        "6 files of 3 runs",
+        "became more expensive by more: [everything]\n",
+    ] {
+        assert!(runs.out.contains(words), "{words}: {}", runs.out);
+    }
+    dir.run(&["diff", "base", "new", "--fail-if", ">110%"]).check(0, &[]);
+    dir.run(&["diff", "base", "base", "--fail-if", ">0%"]).check(0, &[]);
 }
 
 #[test]

@@ -117,8 +117,12 @@ Compare profiles: which functions became more expensive or cheaper, by more than
 
 Without requests a function's share of all CPU time is compared; where both sides know how many
 requests ended, its CPU time for each request. Each row has a confidence interval, and rows are
-shown that differ although many were looked at (Benjamini and Hochberg). Several files on each side
-are repetitions: what they differ by among themselves counts as chance, too.";
+shown that differ although many were looked at (Benjamini and Hochberg).
+
+All files of one process are one run; a folder of folders, such as corprof-out, has a run in each.
+Several runs on each side are repetitions: what they differ by among themselves counts as chance,
+too. Where there are no requests, only repetitions tell whether the whole run became more expensive:
+then its CPU time is a row, [everything].";
 
 pub const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -136,7 +140,7 @@ Exit codes:
 /// `corprof diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// Profiles from before: a file (pprof), or a folder of them
+    /// Profiles from before: a file (pprof), a folder of them, or a folder of such folders
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
 
@@ -148,12 +152,12 @@ pub struct DiffArgs {
     #[arg(long, value_enum, default_value = "self", value_name = "TIME")]
     pub time: OwnOrTotal,
 
-    /// CPU or wall time; the latter needs several files on each side
+    /// CPU or wall time; the latter needs several runs on each side
     #[arg(long, value_enum, default_value = "cpu", value_name = "VALUE")]
     pub value: Clock,
 
-    /// End with exit code 3 if a function has surely become more expensive, by more than this part
-    /// of what everything costs in BASE
+    /// End with exit code 3 if a function, or everything, has surely become more expensive, by more
+    /// than this part of what everything costs in BASE
     #[arg(long, value_name = "'>N%'", value_parser = more_than)]
     pub fail_if: Option<f64>,
 

@@ -87,6 +87,9 @@ impl Part {
 pub enum Measure {
     /// All time: a share, between 0 and 1.
     Share,
+    /// The number of runs: nanoseconds of one. How long a run was asked to work is known to nobody,
+    /// so only what runs of a side differ by tells what is chance.
+    PerRun,
     /// The number of requests: nanoseconds of one.
     PerRequest,
 }
@@ -98,7 +101,8 @@ pub struct Change {
     pub base: f64,
     /// As measured in the new one.
     pub new: f64,
-    /// Half the width of the difference's confidence interval.
+    /// Half the width of the difference's confidence interval; of a run's time without repetitions
+    /// it is not known, and no number.
     pub half_width: f64,
     /// How likely at least such a difference is by chance; `None` if there are too few samples to
     /// say.
@@ -146,8 +150,10 @@ pub fn change(
         Some((variance, freedom)) if variance > sampled => (variance, freedom),
         _ => (sampled, f64::INFINITY),
     };
-    let half_width = confidence.deviations(freedom) * variance.sqrt();
-    let is_enough = sums[0].count + sums[1].count >= SAMPLES_MIN;
+    let is_known = measure != Measure::PerRun || sides.iter().all(|side| side.parts.len() > 1);
+    let width = confidence.deviations(freedom) * variance.sqrt();
+    let half_width = if is_known { width } else { f64::NAN };
+    let is_enough = is_known && sums[0].count + sums[1].count >= SAMPLES_MIN;
     let probability = is_enough.then(|| {
         // That there is no difference is tested with the variance that it has if there is none.
         let under_none = without_difference(&sides, &sums, &[old, young], measure);
@@ -176,6 +182,7 @@ impl<'a> Side<'a> {
     fn divisor(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Share => self.all.ns,
+            Measure::PerRun => self.parts.len() as f64,
             Measure::PerRequest => self.requests,
         }
     }
@@ -190,7 +197,7 @@ impl<'a> Side<'a> {
         let typical = if self.all.ns > 0.0 { self.all.squares / self.all.ns } else { 0.0 };
         let own = sum.squares + typical * typical;
         let variance = match measure {
-            Measure::PerRequest => own,
+            Measure::PerRun | Measure::PerRequest => own,
             Measure::Share => {
                 let others = (self.all.squares - sum.squares).max(0.0);
                 (1.0 - value).powi(2) * own + value.powi(2) * others
@@ -226,7 +233,7 @@ fn without_difference(
         let divisor = estimates[side].divisor;
         let own = value * divisor * weight;
         match measure {
-            Measure::PerRequest => own / divisor.powi(2),
+            Measure::PerRun | Measure::PerRequest => own / divisor.powi(2),
             Measure::Share => {
                 let all = sides[side].all;
                 let others = (1.0 - value).max(0.0) * all.squares;
@@ -257,6 +264,7 @@ impl Side<'_> {
     fn between_files(&self, function: Option<usize>, measure: Measure) -> Option<(f64, f64)> {
         let divisor_of = |part: &Part| match measure {
             Measure::Share => part.all.ns,
+            Measure::PerRun => 1.0,
             Measure::PerRequest => part.requests,
         };
         let parts = self.parts.iter().filter(|part| divisor_of(part) > 0.0);

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use profile::Profile;
 use serde_json::Value as Json;
@@ -16,10 +16,11 @@ use serde_json::Value as Json;
 use crate::args::{Clock, DiffArgs, OwnOrTotal};
 use crate::endpoints;
 use crate::failure::{FAILED, Failure, REGRESSED, USAGE};
+use crate::files::{self, Runs};
 use crate::filters::Filters;
 use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
-use crate::{demangled, files, table};
+use crate::{demangled, table};
 use compare::{Change, Measure, change};
 pub use compare::{Part, Sum};
 use statistics::Confidence;
@@ -41,7 +42,10 @@ struct Row {
     name: String,
     module: String,
     share: Option<Change>,
+    per_run: Option<Change>,
     per_request: Option<Change>,
+    /// What all costs in the base, in the measure that decides.
+    whole: f64,
     /// The probability after all functions were looked at; 1 where there are too few samples.
     adjusted: f64,
 }
@@ -52,14 +56,19 @@ struct Diff {
     measure: Measure,
     confidence: f64,
     sides: [Whole; 2],
-    /// What all costs in the base, in the measure.
-    whole: f64,
+    /// All time of a run.
+    per_run: Change,
+    /// All time of a request.
+    per_request: Option<Change>,
+    /// Which time is compared.
+    clock: Clock,
 }
 
 /// A side in numbers.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     files: usize,
+    runs: usize,
     all: Sum,
     samples: u64,
     requests: f64,
@@ -73,15 +82,17 @@ struct Reader<'a> {
 
 /// Runs the command; the exit code says whether `--fail-if` holds.
 pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
-    let files = [files::expand(&args.base)?, files::expand(&args.new)?];
-    if args.value == Clock::Wall && files.iter().any(|files| files.len() < 2) {
+    let files = [files::runs(&args.base)?, files::runs(&args.new)?];
+    if args.value == Clock::Wall && files.iter().any(|runs| runs.files.len() < 2) {
         return Err(Failure::new(USAGE, ONE_RUN));
     }
     let mut reader = Reader { args, names: HashMap::new() };
     let [base, new] = &files;
     let sides = [reader.side(&args.base, base)?, reader.side(&args.new, new)?];
-    let counts = [base.len(), new.len()];
+    let counts = [base.files.len(), new.files.len()];
     let mut diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
+    diff.clock = args.value;
+    diff.compare_runs();
     diff.sides.iter_mut().zip(counts).for_each(|(side, files)| side.files = files);
     let failing = args.fail_if.map(|limit| diff.failing(limit));
     let mut out = anstream::stdout().lock();
@@ -108,18 +119,20 @@ pub fn compared(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, limit: usi
 }
 
 impl Reader<'_> {
-    /// All runs of a side: files of one process are one.
-    fn side(&mut self, path: &Path, files: &[PathBuf]) -> Result<Vec<Part>, Failure> {
+    /// All runs of a side: files of one process are one, and those of one of several folders.
+    fn side(&mut self, path: &Path, named: &Runs) -> Result<Vec<Part>, Failure> {
         let mut parts: Vec<Part> = Vec::new();
         let mut runs: HashMap<String, usize> = HashMap::new();
-        for file in files {
+        for file in &named.files {
             let mut profile = files::read(file)?.profile;
             demangled::name(&mut profile);
             let part = self.part(&profile);
             // Files of before they said it are runs of their own.
-            let instance = profile.report.map(|report| report.instance).unwrap_or_default();
-            let known =
-                (!instance.is_empty()).then(|| *runs.entry(instance).or_insert(parts.len()));
+            let run = match file.parent().filter(|_| named.has_folders) {
+                Some(folder) => folder.to_string_lossy().into_owned(),
+                None => profile.report.map(|report| report.instance).unwrap_or_default(),
+            };
+            let known = (!run.is_empty()).then(|| *runs.entry(run).or_insert(parts.len()));
             match known.and_then(|run| parts.get_mut(run)) {
                 Some(run) => run.merge(&part),
                 None => parts.push(part),
@@ -195,6 +208,7 @@ impl Diff {
         let sure = Confidence::new(confidence);
         let wholes = [Whole::of(base), Whole::of(new)];
         let has_requests = wholes.iter().all(|whole| whole.requests > 0.0);
+        let whole = if has_requests { wholes[0].all.ns / wholes[0].requests } else { 1.0 };
         let measure = if has_requests { Measure::PerRequest } else { Measure::Share };
         let compared = |of: Option<usize>, measure| change(base, new, of, measure, &sure);
         let per_request = |of| has_requests.then(|| compared(of, Measure::PerRequest));
@@ -204,24 +218,32 @@ impl Diff {
                 name: name.clone(),
                 module: module.clone(),
                 share: Some(compared(Some(*of), Measure::Share)),
+                per_run: None,
                 per_request: per_request(Some(*of)),
+                whole,
                 adjusted: 1.0,
             })
             .collect();
         let all = per_request(None);
-        rows.extend(all.map(|all| Row {
-            name: "[everything]".to_owned(),
-            module: String::new(),
-            share: None,
-            per_request: Some(all),
-            adjusted: 1.0,
-        }));
+        rows.extend(all.map(|all| Row { per_request: Some(all), ..Row::everything(whole) }));
         rows.retain(|row| row.of(measure).is_some_and(|change| change.base + change.new > 0.0));
         adjust(&mut rows, measure);
-        let key = |row: &Row| row.of(measure).map_or(0.0, |change| change.difference());
-        rows.sort_by(|a, b| key(b).total_cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
-        let whole = if has_requests { wholes[0].all.ns / wholes[0].requests } else { 1.0 };
-        Self { rows, measure, confidence, sides: wholes, whole }
+        sort(&mut rows, measure);
+        let per_run = compared(None, Measure::PerRun);
+        let clock = Clock::Cpu;
+        Self { rows, measure, confidence, sides: wholes, per_run, per_request: all, clock }
+    }
+
+    /// Adds a run's time as a row, if there are no requests: all can have become more expensive
+    /// and each share be as it was. It is one question and none of hundreds, so its probability is
+    /// its own.
+    fn compare_runs(&mut self) {
+        let Some(probability) = self.per_run.probability else { return };
+        if self.measure == Measure::Share {
+            let all = Row::everything(self.per_run.base);
+            self.rows.push(Row { per_run: Some(self.per_run), adjusted: probability, ..all });
+            sort(&mut self.rows, self.measure);
+        }
     }
 
     /// Whether the difference is more than chance.
@@ -231,12 +253,17 @@ impl Diff {
 
     /// What has surely become more expensive, by more than that part of what all costs in the base.
     fn failing(&self, limit: f64) -> Vec<&Row> {
-        let is_over = |row: &&Row| {
-            let difference = row.of(self.measure).map_or(0.0, |change| change.difference());
-            self.is_significant(row) && difference > limit * self.whole
-        };
+        let is_over = |row: &&Row| self.is_significant(row) && row.growth(self.measure) > limit;
         self.rows.iter().filter(is_over).collect()
     }
+}
+
+/// What became more expensive first, by the part of what all costs.
+fn sort(rows: &mut [Row], measure: Measure) {
+    rows.sort_by(|a, b| {
+        let by_growth = b.growth(measure).total_cmp(&a.growth(measure));
+        by_growth.then_with(|| a.name.cmp(&b.name))
+    });
 }
 
 /// Where too few samples say anything, nothing is tested.
@@ -253,9 +280,30 @@ fn adjust(rows: &mut [Row], measure: Measure) {
 }
 
 impl Row {
+    /// All functions together, of which nothing is known yet.
+    fn everything(whole: f64) -> Self {
+        Self {
+            name: "[everything]".to_owned(),
+            module: String::new(),
+            share: None,
+            per_run: None,
+            per_request: None,
+            whole,
+            adjusted: 1.0,
+        }
+    }
+
+    /// By which part of what all costs it has become more expensive.
+    fn growth(&self, measure: Measure) -> f64 {
+        let difference = self.of(measure).map_or(0.0, |change| change.difference());
+        if self.whole > 0.0 { difference / self.whole } else { difference }
+    }
+
+    /// The change that decides, where functions are compared so.
     fn of(&self, measure: Measure) -> Option<Change> {
         match measure {
-            Measure::Share => self.share,
+            Measure::Share => self.share.or(self.per_run),
+            Measure::PerRun => self.per_run,
             Measure::PerRequest => self.per_request,
         }
     }
@@ -264,7 +312,8 @@ impl Row {
 impl Whole {
     fn of(parts: &[Part]) -> Self {
         let all = Sum::default();
-        let mut whole = Self { files: parts.len(), all, samples: 0, requests: 0.0 };
+        let (files, runs) = (parts.len(), parts.len());
+        let mut whole = Self { files, runs, all, samples: 0, requests: 0.0 };
         for part in parts {
             whole.samples += part.samples;
             whole.all.merge(&part.all);

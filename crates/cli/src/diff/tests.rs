@@ -148,3 +148,25 @@ fn files_that_differ_among_themselves_count_as_chance() {
     let diff = Diff::of(&merged, &names, 0.95);
     assert!(diff.is_significant(&diff.rows[0]), "{:?}", diff.rows[0]);
 }
+
+/// What all costs in a run is found to differ only if it does by more than runs do.
+#[test]
+fn the_time_of_runs_is_tested_by_what_runs_differ_by() {
+    let told = |samples: [usize; 2], files, seed| {
+        let [base, new] = samples.map(|samples| Drawn { files, samples, ..PLAIN });
+        let mut diff = compared(base, new, seed);
+        diff.compare_runs();
+        diff
+    };
+    let everything = |diff: &Diff| diff.rows.iter().any(|row| row.per_run.is_some());
+    seldom("a difference between runs of one program", |seed| {
+        let diff = told([2_000; 2], 3, seed);
+        assert!(everything(&diff));
+        diff.is_significant(row(&diff, "[everything]"))
+    });
+    seldom("a doubling that is not found", |seed| {
+        let diff = told([2_000, 4_000], 2, seed);
+        !diff.failing(0.5).iter().any(|row| row.name == "[everything]")
+    });
+    assert!(!everything(&told([2_000, 4_000], 1, 1)));
+}
