@@ -2,7 +2,7 @@
 //! nothing had been there.
 
 use std::fs;
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,11 +19,12 @@ use crate::coverage::{self, Until};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::interrupts::{self, Interrupts};
+use crate::leftover::{self, Of};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
-use crate::staging::{Leftover, Staging};
+use crate::staging::Staging;
 use crate::stops::{self, Stops};
-use crate::units::{count, time};
+use crate::units::time;
 use crate::{agent, agent_log, control, fetching, folder, note, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
@@ -100,6 +101,7 @@ fn attached(
         return Err(Failure::new(FAILED, message));
     }
     let started = Instant::now();
+    place.clear_leftovers(process);
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(args.pid);
     let pids = [args.pid, own_pid].map(u64::from);
     let (ended, stopped) = watch(process, interrupts, started, args.time_limit, name);
@@ -277,6 +279,8 @@ fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachE
 /// Where the agent writes, as the process sees it and as we do.
 struct Place {
     theirs: PathBuf,
+    /// The process's temporary folder, as it sees it.
+    temporary: PathBuf,
     /// Where profiles are wanted.
     folder: PathBuf,
     /// The agent, as the process sees it.
@@ -297,25 +301,38 @@ impl Place {
         let is_ours = user.is_none() || user == user_of(&own);
         if sees_ours && is_ours {
             let (theirs, folder) = (folder.to_owned(), folder.to_owned());
-            return Ok(Self { theirs, folder, agent: agent.to_owned(), staging: None });
+            let temporary = PathBuf::new();
+            return Ok(Self { theirs, temporary, folder, agent: agent.to_owned(), staging: None });
         }
         let name = Staging::name_for(process);
         let environment = process.environment().unwrap_or_default();
         let temporary = process.temporary_folder(&environment);
         let theirs = temporary.join(&name);
         let shown = theirs.display();
-        let why = || format!("can't make a folder for the process at {shown}; run corprof as root");
-        let staging = Staging::make(process, &temporary, name).with_context(why)?;
-        tell_of(staging.clear_leftovers(process), &temporary);
+        let failed = |error: io::Error| {
+            let remedy = remedy(&error);
+            let why = format!("can't make a folder for the process at {shown}; {remedy}");
+            anyhow::Error::new(error).context(why)
+        };
+        let staging = Staging::make(process, &temporary, name).map_err(failed)?;
+        leftover::make_room(&staging, process, &temporary, folder);
         let mut seen = agent.to_owned();
         if !sees_ours {
+            seen = theirs.join(agent::LIBRARY);
             if let Err(error) = staging.put(agent, agent::LIBRARY) {
                 staging.clear();
-                return Err(error).with_context(why);
+                return Err(failed(error));
             }
-            seen = theirs.join(agent::LIBRARY);
         }
-        Ok(Self { theirs, folder: folder.to_owned(), agent: seen, staging: Some(staging) })
+        let (folder, staging) = (folder.to_owned(), Some(staging));
+        Ok(Self { theirs, temporary, folder, agent: seen, staging })
+    }
+
+    /// Takes away what earlier attaches to the process left, once our agent is in.
+    fn clear_leftovers(&self, process: &Process) {
+        if let Some(staging) = &self.staging {
+            leftover::clear(staging, process, Of::TheProcess, &self.temporary, &self.folder);
+        }
     }
 
     /// What the agent had to say.
@@ -364,13 +381,14 @@ impl Place {
     }
 }
 
-/// Says what an earlier attach left in the process's temporary folder.
-fn tell_of(leftovers: Vec<Leftover>, temporary: &Path) {
-    for Leftover { name, profiles, is_gone } in leftovers {
-        let shown = temporary.join(name);
-        let (shown, profiles) = (shown.display(), count(profiles, "profile"));
-        let end = if is_gone { "it is removed" } else { "it can't be removed; delete it" };
-        warn(format!("an attach that was killed left {shown} with {profiles}; {end}"));
+/// What to do if no folder can be made for a process.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space there: the agent needs what its library is large, and its profiles"
+        }
+        _ if !Uid::effective().is_root() => "run corprof as root",
+        _ => "see that this folder (TMPDIR of the process) is there, and its user may write to it",
     }
 }
 

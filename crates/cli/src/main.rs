@@ -32,6 +32,8 @@ mod folder;
 mod functions;
 #[cfg(unix)]
 mod interrupts;
+#[cfg(unix)]
+mod leftover;
 mod lines;
 mod loaded;
 mod loading;
