@@ -25,7 +25,7 @@ use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::staging::Staging;
 use crate::stops::{self, Stops};
 use crate::units::time;
-use crate::{agent, agent_log, control, fetching, folder, note, warn};
+use crate::{agent, agent_log, control, fetching, folder, lent, note, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
 const ORPHANED: Duration = Duration::from_secs(5);
@@ -80,7 +80,7 @@ fn attached(
     if agent_answers(process) {
         return Err(Failure::new(FAILED, at_work(args.pid, name)));
     }
-    let place = Place::new(process, folder, agent)?;
+    let mut place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
     let request = request(args, &place, process);
     if interrupts.came() {
@@ -88,7 +88,11 @@ fn attached(
         return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
     }
     note(format!("attaching to process {} ({name})", args.pid));
-    if let Err(error) = load(socket, &place, &request) {
+    let mut loaded = load(socket, &place, &request);
+    if loaded.as_ref().is_err_and(|error| place.lend_anew(agent, error)) {
+        loaded = load(socket, &place, &request);
+    }
+    if let Err(error) = loaded {
         let said = place.log();
         place.clear();
         let pid = args.pid;
@@ -319,13 +323,29 @@ impl Place {
         let mut seen = agent.to_owned();
         if !sees_ours {
             seen = theirs.join(agent::LIBRARY);
-            if let Err(error) = staging.put(agent, agent::LIBRARY) {
+            if let Some(again) = lent::again(process, &temporary, agent) {
+                seen = again;
+            } else if let Err(error) = staging.put(agent, agent::LIBRARY) {
                 staging.clear();
                 return Err(failed(error));
             }
         }
         let (folder, staging) = (folder.to_owned(), Some(staging));
         Ok(Self { theirs, temporary, folder, agent: seen, staging })
+    }
+
+    /// Another copy of the agent, if the process would not load again what it has; whether there is
+    /// one.
+    fn lend_anew(&mut self, agent: &Path, error: &AttachError) -> bool {
+        let own = self.theirs.join(agent::LIBRARY);
+        let is_again = !self.agent.starts_with(&self.theirs) && lent::is_lent_path(&self.agent);
+        let is_refused = matches!(error, AttachError::Refused(why) if *why != Hresult::CANCELLED);
+        let Some(staging) = &self.staging else { return false };
+        if !is_again || !is_refused || staging.put(agent, agent::LIBRARY).is_err() {
+            return false;
+        }
+        self.agent = own;
+        true
     }
 
     /// Takes away what earlier attaches to the process left, once our agent is in.

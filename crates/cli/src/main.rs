@@ -34,6 +34,8 @@ mod functions;
 mod interrupts;
 #[cfg(unix)]
 mod leftover;
+#[cfg(unix)]
+mod lent;
 mod lines;
 mod loaded;
 mod loading;
