@@ -135,7 +135,12 @@ fn attached(
         End::Left => format!("; then the profiler left it (by `corprof ctl {pid} detach`?)"),
         End::Time | End::Stopped => format!("; {}", left_so(pid, left, &place)),
     };
-    let until = Until { pids, unix_ns, is_cut_off: is_killed || left != Left::Now };
+    let until = Until {
+        pids,
+        unix_ns,
+        ran: before.ran(elapsed),
+        is_cut_off: is_killed || left != Left::Now,
+    };
     let outcome = Outcome {
         folder,
         how: profiled + &then,
