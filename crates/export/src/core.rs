@@ -383,7 +383,7 @@ impl Core {
             let folder = folder.display();
             let text = format!(
                 "profiles can't be sent to {place} now: {why}. They wait in {folder} and are sent \
-                 later"
+                 {later}"
             );
             (self.say)(LogLevel::Warn, &text);
         }
@@ -397,6 +397,9 @@ impl Core {
             let place = &lane.destination.address;
             let line = format!(
                 "a profile was refused for good by {place}: {text}. It is lost; the same will not \
+            let later = after.map_or("later".to_owned(), |after| {
+                format!("in {} s: it said when (Retry-After)", after.as_secs())
+            });
                  be said again"
             );
             (self.say)(LogLevel::Warn, &line);

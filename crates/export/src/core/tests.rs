@@ -156,6 +156,8 @@ fn who_wants_to_be_left_alone_is() {
     };
     rig.send(0, later);
     assert_eq!(rig.core.due_ns(), Some(90 * SECOND));
+    let said = rig.said.lock().expect("said").join("\n");
+    assert!(said.contains("are sent in 90 s: it said when (Retry-After)"), "{said}");
     assert!(rig.core.next(89 * SECOND, false).is_none());
     assert_eq!(rig.send(90 * SECOND, |_, _| status(200)), [1]);
 }
