@@ -336,14 +336,14 @@ impl Core {
                 let is_to_go = why.may_be_the_profiles() && lane.turns.failed(job.time_ns);
                 self.failed(job.lane, &why, after, now_ns);
                 if is_to_go {
-                    let text = format!("{why}, again and again, while others were taken");
-                    self.refused(job.lane, &text);
+                    let again = |why| format!("{why}, again and again, while others were taken");
+                    self.refused(job.lane, again(why.kind()), again(why.to_string()));
                     self.forget(job, false);
                 }
             }
             Verdict::Never(why) => {
                 lane.backoff.succeeded();
-                self.refused(job.lane, &why.to_string());
+                self.refused(job.lane, why.kind(), why.to_string());
                 self.forget(job, false);
             }
         }
@@ -389,11 +389,11 @@ impl Core {
         }
     }
 
-    fn refused(&mut self, at: usize, text: &str) {
+    /// A profile is lost; `kind` is why in the same words for all that are lost for it.
+    fn refused(&mut self, at: usize, kind: String, text: String) {
         let Some(lane) = self.lanes.get_mut(at) else { return };
         lane.counts.refused = lane.counts.refused.saturating_add(1);
-        let text = text.to_owned();
-        if lane.refusals.len() < REFUSALS_SAID && !lane.refusals.contains(&text) {
+        if lane.refusals.len() < REFUSALS_SAID && !lane.refusals.contains(&kind) {
             let place = &lane.destination.address;
             let line = format!(
                 "a profile was refused for good by {place}: {text}. It is lost; the same will not \
@@ -403,7 +403,7 @@ impl Core {
                  be said again"
             );
             (self.say)(LogLevel::Warn, &line);
-            lane.refusals.push(text.clone());
+            lane.refusals.push(kind);
         }
         lane.error = Some(text);
     }

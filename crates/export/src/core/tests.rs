@@ -179,6 +179,23 @@ fn what_is_refused_for_good_goes_and_is_said_once_without_secrets() {
     assert!(!shown.contains("planted"), "{shown}");
 }
 
+/// A server that puts a request's number in what it says gives no new reason with each.
+#[test]
+fn a_refusal_in_other_words_is_the_same_one() {
+    let mut rig = Rig::new("words", &[Target::Datadog], 256);
+    for n in 1..=6 {
+        rig.offer(Target::Datadog, n);
+        let status = if n <= 3 { 401 } else { 400 };
+        let text = |n: u8| format!("request {n}").into_bytes();
+        rig.send(0, |_, n| Ok(Answer { status, retry_after: None, text: text(n) }));
+    }
+    assert_eq!(rig.counts(0).refused, 6);
+    let said = rig.said.lock().expect("said");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("401") && said[0].contains("request 1"), "{said:?}");
+    assert!(said[1].contains("400") && said[1].contains("request 4"), "{said:?}");
+}
+
 #[test]
 fn without_a_disk_memory_holds_some_and_the_rest_is_counted() {
     for (mib, blocked) in [(0, false), (256, true)] {
