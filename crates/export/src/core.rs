@@ -29,6 +29,10 @@ pub type Say = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 /// Refusals of one target that are said; a server that invents new ones is not heeded for ever.
 const REFUSALS_SAID: usize = 8;
 
+/// How far a clock may be set back, in nanoseconds, for profiles to keep their order: one that is
+/// further off was wrong before.
+const SET_BACK_MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
+
 /// One request to make.
 #[derive(Debug)]
 pub struct Job {
@@ -55,6 +59,8 @@ struct Lane {
     destination: Destination,
     name: String,
     queue: VecDeque<Queued>,
+    /// Of the profile that came last, the time by which it is lined up.
+    newest_ns: u64,
     turns: Turns,
     backoff: Backoff,
     counts: Counts,
@@ -65,6 +71,14 @@ struct Lane {
 impl Lane {
     fn queue_bytes(&self) -> u64 {
         self.queue.iter().map(|queued| queued.parcel.body.len() as u64).sum()
+    }
+
+    /// The time by which a profile is lined up that began at this one: a clock that was set back
+    /// makes no profile older than those before it.
+    fn in_order(&mut self, time_ns: u64) -> u64 {
+        let is_set_back = (1..=SET_BACK_MAX_NS).contains(&self.newest_ns.saturating_sub(time_ns));
+        self.newest_ns = if is_set_back { self.newest_ns.saturating_add(1) } else { time_ns };
+        self.newest_ns
     }
 
     fn is_full(&self) -> bool {
@@ -92,6 +106,7 @@ impl Core {
             name: destination.lane(),
             destination,
             queue: VecDeque::new(),
+            newest_ns: 0,
             turns: Turns::default(),
             backoff: Backoff::new(seed.wrapping_add(n as u64 * 0x9e37_79b9)),
             counts: Counts::default(),
@@ -108,7 +123,7 @@ impl Core {
     }
 
     /// Takes a profile that is ready.
-    pub fn accept(&mut self, parcel: Parcel) {
+    pub fn accept(&mut self, mut parcel: Parcel) {
         self.number = self.number.saturating_add(1);
         let number = self.number;
         let Some(at) = self.lanes.iter().position(|lane| lane.destination.target == parcel.target)
@@ -116,6 +131,7 @@ impl Core {
             return;
         };
         if let Some(lane) = self.lanes.get_mut(at) {
+            parcel.start_unix_ns = lane.in_order(parcel.start_unix_ns);
             lane.queue.push_back(Queued { number, parcel });
         }
         while self.lanes.get(at).is_some_and(Lane::is_full) {
@@ -381,6 +397,9 @@ impl Core {
         if is_first {
             let (place, folder) = (&lane.destination.address, self.place.folder());
             let folder = folder.display();
+            let later = after.map_or("later".to_owned(), |after| {
+                format!("in {} s: it said when (Retry-After)", after.as_secs())
+            });
             let text = format!(
                 "profiles can't be sent to {place} now: {why}. They wait in {folder} and are sent \
                  {later}"
@@ -397,9 +416,6 @@ impl Core {
             let place = &lane.destination.address;
             let line = format!(
                 "a profile was refused for good by {place}: {text}. It is lost; the same will not \
-            let later = after.map_or("later".to_owned(), |after| {
-                format!("in {} s: it said when (Retry-After)", after.as_secs())
-            });
                  be said again"
             );
             (self.say)(LogLevel::Warn, &line);

@@ -338,6 +338,23 @@ fn a_target_that_is_moody_gets_all() {
     assert_eq!(rig.counts(0).lost(), 0);
 }
 
+#[test]
+fn a_clock_that_is_set_back_does_not_make_the_newest_the_first() {
+    let mut rig = Rig::new("back", &[Target::Pyroscope], 256);
+    let start_ns = 1_790_000_000 * SECOND;
+    for n in 1..=8 {
+        // By a minute, after four profiles of five seconds.
+        let start_unix_ns = start_ns + n * 5 * SECOND - if n > 4 { 60 * SECOND } else { 0 };
+        rig.core.accept(Parcel { start_unix_ns, ..parcel(Target::Pyroscope, n) });
+        if n % 2 == 0 {
+            rig.send(n * SECOND, |_, _| down());
+            rig.core.settle(n * SECOND);
+        }
+    }
+    let sent = rig.send(600 * SECOND, |_, _| status(200));
+    assert_eq!(sent, (1..=8).collect::<Vec<u8>>());
+}
+
 /// The wall clock says when profiles began and nothing else: no wait hangs on it, and none is lost
 /// or sent twice, whether it goes back to 1970 or far ahead.
 #[test]
