@@ -77,33 +77,8 @@ fn attached(
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let process = socket.process();
-    if agent_answers(process) {
-        return Err(Failure::new(FAILED, at_work(args.pid, name)));
-    }
-    let mut place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
-    let request = request(args, &place, process);
-    if interrupts.came() {
-        place.clear();
-        return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
-    }
-    note(format!("attaching to process {} ({name})", args.pid));
-    let mut loaded = load(socket, &place, &request);
-    if loaded.as_ref().is_err_and(|error| place.lend_anew(agent, error)) {
-        loaded = load(socket, &place, &request);
-    }
-    if let Err(error) = loaded {
-        let said = place.log();
-        place.clear();
-        let pid = args.pid;
-        let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
-        if is_refused && said.is_empty() && is_in(process) {
-            return Err(Failure::new(FAILED, at_work(pid, name)));
-        }
-        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
-        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
-        return Err(Failure::new(FAILED, message));
-    }
+    let place = enter(args, socket, agent, folder, name, interrupts)?;
     let started = Instant::now();
     place.clear_leftovers(process);
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(args.pid);
@@ -155,6 +130,45 @@ fn attached(
     interrupts::unblock();
     outcome::view(&files, &args.report)?;
     Ok(0)
+}
+
+/// Has the process load the agent; an error says why it can't.
+fn enter(
+    args: &AttachArgs,
+    socket: &Socket,
+    agent: &Path,
+    folder: &Path,
+    name: &str,
+    interrupts: &Interrupts,
+) -> Result<Place, Failure> {
+    let process = socket.process();
+    if agent_answers(process) {
+        return Err(Failure::new(FAILED, at_work(args.pid, name)));
+    }
+    let mut place = Place::new(process, folder, agent)?;
+    let request = request(args, &place, process);
+    if interrupts.came() {
+        place.clear();
+        return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
+    }
+    note(format!("attaching to process {} ({name})", args.pid));
+    let mut loaded = load(socket, &place, &request);
+    if loaded.as_ref().is_err_and(|error| place.lend_anew(agent, error)) {
+        loaded = load(socket, &place, &request);
+    }
+    if let Err(error) = loaded {
+        let said = place.log();
+        place.clear();
+        let pid = args.pid;
+        let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
+        if is_refused && said.is_empty() && is_in(process) {
+            return Err(Failure::new(FAILED, at_work(pid, name)));
+        }
+        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
+        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
+        return Err(Failure::new(FAILED, message));
+    }
+    Ok(place)
 }
 
 /// Why there is no profile.
@@ -410,7 +424,7 @@ impl Place {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space there: the agent needs what its library is large, and its profiles"
+            "free some space there, for the agent's library and its profiles"
         }
         _ if !Uid::effective().is_root() => "run corprof as root",
         _ => "see that this folder (TMPDIR of the process) is there, and its user may write to it",
