@@ -2,7 +2,7 @@
 //! nothing had been there.
 
 use std::fs;
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,12 +19,13 @@ use crate::coverage::{self, Until};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::interrupts::{self, Interrupts};
+use crate::leftover::{self, Of};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
-use crate::staging::{Leftover, Staging};
+use crate::staging::Staging;
 use crate::stops::{self, Stops};
-use crate::units::{count, time};
-use crate::{agent, agent_log, control, fetching, folder, note, warn};
+use crate::units::time;
+use crate::{agent, agent_log, control, fetching, folder, lent, note, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
 const ORPHANED: Duration = Duration::from_secs(5);
@@ -76,30 +77,10 @@ fn attached(
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let process = socket.process();
-    if agent_answers(process) {
-        return Err(Failure::new(FAILED, at_work(args.pid, name)));
-    }
-    let place = Place::new(process, folder, agent)?;
     let before = Before::of(folder);
-    let request = request(args, &place, process);
-    if interrupts.came() {
-        place.clear();
-        return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
-    }
-    note(format!("attaching to process {} ({name})", args.pid));
-    if let Err(error) = load(socket, &place, &request) {
-        let said = place.log();
-        place.clear();
-        let pid = args.pid;
-        let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
-        if is_refused && said.is_empty() && is_in(process) {
-            return Err(Failure::new(FAILED, at_work(pid, name)));
-        }
-        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
-        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
-        return Err(Failure::new(FAILED, message));
-    }
+    let place = enter(args, socket, agent, folder, name, interrupts)?;
     let started = Instant::now();
+    place.clear_leftovers(process);
     let own_pid = process.status().ok().and_then(|status| status.own_pid()).unwrap_or(args.pid);
     let pids = [args.pid, own_pid].map(u64::from);
     let (ended, stopped) = watch(process, interrupts, started, args.time_limit, name);
@@ -129,7 +110,12 @@ fn attached(
         End::Left => format!("; then the profiler left it (by `corprof ctl {pid} detach`?)"),
         End::Time | End::Stopped => format!("; {}", left_so(pid, left, &place)),
     };
-    let until = Until { pids, unix_ns, is_cut_off: is_killed || left != Left::Now };
+    let until = Until {
+        pids,
+        unix_ns,
+        ran: before.ran(elapsed),
+        is_cut_off: is_killed || left != Left::Now,
+    };
     let outcome = Outcome {
         folder,
         how: profiled + &then,
@@ -144,6 +130,45 @@ fn attached(
     interrupts::unblock();
     outcome::view(&files, &args.report)?;
     Ok(0)
+}
+
+/// Has the process load the agent; an error says why it can't.
+fn enter(
+    args: &AttachArgs,
+    socket: &Socket,
+    agent: &Path,
+    folder: &Path,
+    name: &str,
+    interrupts: &Interrupts,
+) -> Result<Place, Failure> {
+    let process = socket.process();
+    if agent_answers(process) {
+        return Err(Failure::new(FAILED, at_work(args.pid, name)));
+    }
+    let mut place = Place::new(process, folder, agent)?;
+    let request = request(args, &place, process);
+    if interrupts.came() {
+        place.clear();
+        return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
+    }
+    note(format!("attaching to process {} ({name})", args.pid));
+    let mut loaded = load(socket, &place, &request);
+    if loaded.as_ref().is_err_and(|error| place.lend_anew(agent, error)) {
+        loaded = load(socket, &place, &request);
+    }
+    if let Err(error) = loaded {
+        let said = place.log();
+        place.clear();
+        let pid = args.pid;
+        let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
+        if is_refused && said.is_empty() && is_in(process) {
+            return Err(Failure::new(FAILED, at_work(pid, name)));
+        }
+        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
+        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
+        return Err(Failure::new(FAILED, message));
+    }
+    Ok(place)
 }
 
 /// Why there is no profile.
@@ -277,6 +302,8 @@ fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachE
 /// Where the agent writes, as the process sees it and as we do.
 struct Place {
     theirs: PathBuf,
+    /// The process's temporary folder, as it sees it.
+    temporary: PathBuf,
     /// Where profiles are wanted.
     folder: PathBuf,
     /// The agent, as the process sees it.
@@ -297,25 +324,54 @@ impl Place {
         let is_ours = user.is_none() || user == user_of(&own);
         if sees_ours && is_ours {
             let (theirs, folder) = (folder.to_owned(), folder.to_owned());
-            return Ok(Self { theirs, folder, agent: agent.to_owned(), staging: None });
+            let temporary = PathBuf::new();
+            return Ok(Self { theirs, temporary, folder, agent: agent.to_owned(), staging: None });
         }
         let name = Staging::name_for(process);
         let environment = process.environment().unwrap_or_default();
         let temporary = process.temporary_folder(&environment);
         let theirs = temporary.join(&name);
         let shown = theirs.display();
-        let why = || format!("can't make a folder for the process at {shown}; run corprof as root");
-        let staging = Staging::make(process, &temporary, name).with_context(why)?;
-        tell_of(staging.clear_leftovers(process), &temporary);
+        let failed = |error: io::Error| {
+            let remedy = remedy(&error);
+            let why = format!("can't make a folder for the process at {shown}; {remedy}");
+            anyhow::Error::new(error).context(why)
+        };
+        let staging = Staging::make(process, &temporary, name).map_err(failed)?;
+        leftover::make_room(&staging, process, &temporary, folder);
         let mut seen = agent.to_owned();
         if !sees_ours {
-            if let Err(error) = staging.put(agent, agent::LIBRARY) {
-                staging.clear();
-                return Err(error).with_context(why);
-            }
             seen = theirs.join(agent::LIBRARY);
+            if let Some(again) = lent::again(process, &temporary, agent) {
+                seen = again;
+            } else if let Err(error) = staging.put(agent, agent::LIBRARY) {
+                staging.clear();
+                return Err(failed(error));
+            }
         }
-        Ok(Self { theirs, folder: folder.to_owned(), agent: seen, staging: Some(staging) })
+        let (folder, staging) = (folder.to_owned(), Some(staging));
+        Ok(Self { theirs, temporary, folder, agent: seen, staging })
+    }
+
+    /// Another copy of the agent, if the process would not load again what it has; whether there is
+    /// one.
+    fn lend_anew(&mut self, agent: &Path, error: &AttachError) -> bool {
+        let own = self.theirs.join(agent::LIBRARY);
+        let is_again = !self.agent.starts_with(&self.theirs) && lent::is_lent_path(&self.agent);
+        let is_refused = matches!(error, AttachError::Refused(why) if *why != Hresult::CANCELLED);
+        let Some(staging) = &self.staging else { return false };
+        if !is_again || !is_refused || staging.put(agent, agent::LIBRARY).is_err() {
+            return false;
+        }
+        self.agent = own;
+        true
+    }
+
+    /// Takes away what earlier attaches to the process left, once our agent is in.
+    fn clear_leftovers(&self, process: &Process) {
+        if let Some(staging) = &self.staging {
+            leftover::clear(staging, process, Of::TheProcess, &self.temporary, &self.folder);
+        }
     }
 
     /// What the agent had to say.
@@ -364,13 +420,14 @@ impl Place {
     }
 }
 
-/// Says what an earlier attach left in the process's temporary folder.
-fn tell_of(leftovers: Vec<Leftover>, temporary: &Path) {
-    for Leftover { name, profiles, is_gone } in leftovers {
-        let shown = temporary.join(name);
-        let (shown, profiles) = (shown.display(), count(profiles, "profile"));
-        let end = if is_gone { "it is removed" } else { "it can't be removed; delete it" };
-        warn(format!("an attach that was killed left {shown} with {profiles}; {end}"));
+/// What to do if no folder can be made for a process.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space there, for the agent's library and its profiles"
+        }
+        _ if !Uid::effective().is_root() => "run corprof as root",
+        _ => "see that this folder (TMPDIR of the process) is there, and its user may write to it",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which parts of a process's time no file that was read tells of, and why, as far as the files or
 //! the process's end say.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use profile::{After, Profile, SelfReport};
 use serde_json::{Value, json};
@@ -43,6 +43,11 @@ impl Stretch {
     pub fn was_left(&self) -> bool {
         self.after == Some(After::Leave)
     }
+
+    /// How long it is, in nanoseconds.
+    const fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
 }
 
 /// Up to when a process was to be profiled.
@@ -52,6 +57,8 @@ pub struct Until {
     pub pids: [u64; 2],
     /// When, in nanoseconds since 1970.
     pub unix_ns: u64,
+    /// How long it ran until then, if the clock was set meanwhile.
+    pub ran: Option<Duration>,
     /// Whether it was ended without a word to the agent, which is told elsewhere.
     pub is_cut_off: bool,
 }
@@ -81,7 +88,8 @@ impl Gap {
         let place = if self.is_last { "at the end" } else { "in between" };
         let what = match self.ns {
             Some(ns) => format!("{} {place}{of}", time(ns)),
-            None => format!("what came after the last file{of}"),
+            None if self.is_last => format!("what came after the last file{of}"),
+            None => format!("a time {place}{of}, and the clock was set back in it"),
         };
         format!("{what}: {}", self.reason())
     }
@@ -131,18 +139,26 @@ pub fn gaps(loaded: &Loaded) -> Vec<Gap> {
 }
 
 fn gaps_of(pid: u64, mut stretches: Vec<Stretch>, until: Option<&Until>) -> Vec<Gap> {
-    stretches.sort_by_key(|stretch| (stretch.start_ns, stretch.seq));
-    let gap = |of: &Stretch, ns, is_last| {
-        let folder = of.folder.clone();
+    in_order(&mut stretches);
+    // Where the clock was set, no more can be missing than it ran without a file.
+    let covered = stretches.iter().map(Stretch::ns).fold(0, u64::saturating_add);
+    let most_ns = until
+        .and_then(|until| until.ran)
+        .map_or(u64::MAX, |ran| nanos(ran).saturating_sub(covered));
+    let gap = |of: &Stretch, ns: Option<u64>, is_last| {
+        let (ns, folder) = (ns.map(|ns| ns.min(most_ns)), of.folder.clone());
         Gap { pid, ns, is_last, after: of.after, folder }
     };
     let mut gaps = Vec::new();
     for pair in stretches.windows(2) {
         let [one, next] = pair else { continue };
-        let ns = next.start_ns.saturating_sub(one.end_ns);
-        // Clocks may be set: without a reason, a number has to be missing, too.
-        let is_known = one.after.is_some() || next.seq > one.seq.saturating_add(1);
-        if is_known && ns >= WORTH_TELLING_NS {
+        let ns = next.start_ns.saturating_sub(one.end_ns).min(most_ns);
+        // Without a reason, a number has to be missing.
+        let is_missing = next.seq > one.seq.saturating_add(1);
+        if is_missing && next.start_ns < one.end_ns {
+            // The clock was set back in between: nobody knows for how long there is nothing.
+            gaps.push(gap(one, None, false));
+        } else if (is_missing || one.after.is_some()) && ns >= WORTH_TELLING_NS {
             gaps.push(gap(one, Some(ns), false));
         }
     }
@@ -152,7 +168,7 @@ fn gaps_of(pid: u64, mut stretches: Vec<Stretch>, until: Option<&Until>) -> Vec<
         gaps.extend(is_elsewhere.then(|| gap(last, None, true)));
         return gaps;
     };
-    let ns = until.unix_ns.saturating_sub(last.end_ns);
+    let ns = until.unix_ns.saturating_sub(last.end_ns).min(most_ns);
     let is_told = match last.after {
         Some(After::Set) if is_elsewhere => true,
         Some(After::Set | After::Stop | After::Leave) => ns >= WORTH_TELLING_NS,
@@ -170,8 +186,26 @@ pub fn ends_are_told(loaded: &Loaded) -> bool {
 }
 
 fn says_its_end(stretches: &[Stretch]) -> bool {
-    let last = stretches.iter().max_by_key(|stretch| (stretch.start_ns, stretch.seq));
-    last.is_none_or(|last| last.after == Some(After::End))
+    let mut all = stretches.to_vec();
+    in_order(&mut all);
+    all.last().is_none_or(|last| last.after == Some(After::End))
+}
+
+/// Sorts a process's files by when they were written: by their numbers, which no clock changes, but
+/// where several attaches wrote to several folders, each from 0.
+fn in_order(stretches: &mut [Stretch]) {
+    stretches.sort_by_key(|stretch| (stretch.seq, stretch.start_ns));
+    let is_once = stretches.windows(2).all(|pair| match pair {
+        [one, next] => one.seq < next.seq,
+        _ => true,
+    });
+    if !is_once {
+        stretches.sort_by_key(|stretch| (stretch.start_ns, stretch.seq));
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// How much of the time is missing, and a sentence a gap; `None` if none is known.
@@ -193,7 +227,9 @@ pub fn json(loaded: &Loaded) -> Value {
 #[cfg(unix)]
 pub fn unsaid_end_ns(loaded: &Loaded, pids: [u64; 2], unix_ns: u64) -> Option<u64> {
     let process = loaded.processes.iter().find(|process| pids.contains(&process.pid))?;
-    let last = process.stretches.iter().max_by_key(|stretch| stretch.end_ns)?;
+    let mut stretches = process.stretches.clone();
+    in_order(&mut stretches);
+    let last = stretches.last()?;
     last.after.is_none().then(|| unix_ns.saturating_sub(last.end_ns))
 }
 
@@ -213,7 +249,7 @@ mod tests {
         until: Option<u64>,
         is_cut_off: bool,
     ) -> Vec<(Option<u64>, bool)> {
-        let until = until.map(|s| Until { pids: [7, 7], unix_ns: s * S, is_cut_off });
+        let until = until.map(|s| Until { pids: [7, 7], unix_ns: s * S, ran: None, is_cut_off });
         let gaps = gaps_of(7, stretches.to_vec(), until.as_ref());
         gaps.iter().map(|gap| (gap.ns.map(|ns| ns / S), gap.is_last)).collect()
     }
@@ -272,6 +308,39 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_makes_no_time_missing() {
+        let ran = Some(Duration::from_secs(15));
+        let told = |stretches: &[Stretch], unix_s: u64| -> Vec<_> {
+            let until = Until { pids: [7, 7], unix_ns: unix_s * S, ran, is_cut_off: false };
+            let gaps = gaps_of(7, stretches.to_vec(), Some(&until));
+            gaps.iter().map(|gap| (gap.ns.map(|ns| ns / S), gap.is_last)).collect()
+        };
+        let end = Some(After::End);
+        // Set back by a minute in the second file, and forward by one.
+        for (second, third, now) in [(105, 50, 55), (105, 170, 175)] {
+            let files = [
+                stretch(0, 100, 105, None),
+                stretch(1, second, second + 5, None),
+                stretch(2, third, third + 5, end),
+            ];
+            assert_eq!(told(&files, now), []);
+        }
+        // A stop of five seconds, in which it was set forward, is no longer than the process ran.
+        let stop = Some(After::Stop);
+        let files = [stretch(0, 100, 105, stop), stretch(1, 170, 175, end)];
+        assert_eq!(told(&files, 175), [(Some(5), false)]);
+        // So is the end, and files that are missing where it was set back are told of all the same.
+        assert_eq!(told(&[stretch(0, 100, 105, None)], 170), [(Some(10), true)]);
+        let files = [stretch(0, 100, 105, None), stretch(3, 50, 55, end)];
+        assert_eq!(told(&files, 55), [(None, false)]);
+        let text = gaps_of(7, files.to_vec(), None)[0].told(false);
+        assert!(text.contains("a time in between, and the clock was set back"), "{text}");
+        // Two attaches, each with a folder of its own, whose numbers begin anew.
+        let files = [stretch(0, 100, 105, None), stretch(0, 106, 110, None)];
+        assert_eq!(gaps_of(7, files.to_vec(), None), []);
+    }
+
+    #[test]
     fn each_says_why() {
         for (after, words) in [
             (Some(After::Stop), "2.00 s at the end: the profiler was stopped"),
@@ -279,7 +348,7 @@ mod tests {
             (Some(After::Set), "go to /else; `corprof top /else` shows them"),
             (None, "its log says why"),
         ] {
-            let until = Until { pids: [7, 1], unix_ns: 3 * S, is_cut_off: false };
+            let until = Until { pids: [7, 1], unix_ns: 3 * S, ran: None, is_cut_off: false };
             let gaps = gaps_of(7, vec![stretch(0, 0, 1, after)], Some(&until));
             let told = gaps[0].told(false);
             assert!(told.contains(words), "{told}");

@@ -26,6 +26,16 @@ struct Limits {
     all: u64,
 }
 
+/// How much may yet be taken of several folders, in bytes.
+#[derive(Debug)]
+pub struct Room(u64);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(LIMITS.all)
+    }
+}
+
 /// Why a file was not taken.
 enum NotTaken {
     /// It is nothing that the agent writes.
@@ -40,6 +50,8 @@ struct Left {
     reasons: Vec<String>,
     /// Whether a profile is among it, which somebody may want to have.
     has_profiles: bool,
+    /// How many bytes were taken.
+    taken: u64,
 }
 
 /// Copies the profiles, and says which it doesn't take, and why; `shown` is the folder they are in.
@@ -49,6 +61,27 @@ struct Left {
 /// If the folder can't be read.
 pub fn fetch(staging: &Staging, shown: &Path, folder: &Path) -> io::Result<bool> {
     let left = take_all(staging, folder, LIMITS)?;
+    Ok(tell(&left, shown))
+}
+
+/// The same of one of several folders: what is too large for all of them is still to be had, too.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn fetch_within(
+    staging: &Staging,
+    shown: &Path,
+    folder: &Path,
+    room: &mut Room,
+) -> io::Result<bool> {
+    let left = take_all(staging, folder, Limits { all: room.0, ..LIMITS })?;
+    room.0 = room.0.saturating_sub(left.taken);
+    tell(&left, shown);
+    Ok(!left.reasons.is_empty())
+}
+
+/// Says what is not taken; gives whether a profile is still to be had.
+fn tell(left: &Left, shown: &Path) -> bool {
     for reason in left.reasons.iter().take(TOLD_MAX) {
         warn(format!("passed over in {}: {reason}", shown.display()));
     }
@@ -56,7 +89,7 @@ pub fn fetch(staging: &Staging, shown: &Path, folder: &Path) -> io::Result<bool>
     if untold > 0 {
         warn(format!("and {} more", count(untold, "file")));
     }
-    Ok(left.has_profiles)
+    left.has_profiles
 }
 
 fn take_all(staging: &Staging, folder: &Path, limits: Limits) -> io::Result<Left> {
@@ -68,6 +101,7 @@ fn take_all(staging: &Staging, folder: &Path, limits: Limits) -> io::Result<Left
         let why = match take(staging, &name, folder, Limits { all: room, ..limits }) {
             Ok(bytes) => {
                 room = room.saturating_sub(bytes);
+                left.taken = left.taken.saturating_add(bytes);
                 continue;
             }
             Err(NotTaken::NoProfile(why)) => why,

@@ -9,7 +9,7 @@ use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 #[cfg(unix)]
@@ -20,6 +20,9 @@ use profile::read::{Decoded, RequestNames, decode};
 const SUFFIX: &str = ".pb.gz";
 /// Bytes of a file at most; nothing that is a profile comes near.
 pub const FILE_BYTES: u64 = 1 << 30;
+
+/// A clock that goes wrong by so much was set; one that is only kept exact is changed by less.
+const SET: Duration = Duration::from_secs(1);
 
 /// The profiles in a folder, by name.
 pub fn profiles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -173,22 +176,51 @@ impl Named {
     }
 }
 
-/// The profiles that were in a folder at one time, to tell new ones.
-#[derive(Debug, Default)]
-pub struct Before(HashMap<PathBuf, Option<SystemTime>>);
+/// The profiles that were in a folder at one time, to tell new ones; and what time that was.
+#[derive(Debug)]
+pub struct Before {
+    files: HashMap<PathBuf, Option<SystemTime>>,
+    clocks: Clocks,
+}
 
 impl Before {
     /// What is there now; nothing if the folder can't be read.
     pub fn of(folder: &Path) -> Self {
         let files = profiles_in(folder).unwrap_or_default();
-        Self(files.into_iter().map(|file| (file.clone(), modified(&file))).collect())
+        let files = files.into_iter().map(|file| (file.clone(), modified(&file))).collect();
+        Self { files, clocks: Clocks::now() }
     }
 
     /// Profiles that have been added or written again since.
     pub fn new_files(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let mut files = profiles_in(folder)?;
-        files.retain(|file| self.0.get(file).is_none_or(|before| *before != modified(file)));
+        files.retain(|file| self.files.get(file).is_none_or(|before| *before != modified(file)));
         Ok(files)
+    }
+
+    /// How long a program ran since, if the clock was set meanwhile: it then tells no lengths.
+    pub fn ran(&self, elapsed: Duration) -> Option<Duration> {
+        Clocks::now().are_apart_since(&self.clocks).then_some(elapsed)
+    }
+}
+
+/// A moment by the clock that tells the time, and by one that nobody sets.
+#[derive(Debug)]
+struct Clocks {
+    time: SystemTime,
+    instant: Instant,
+}
+
+impl Clocks {
+    fn now() -> Self {
+        Self { time: SystemTime::now(), instant: Instant::now() }
+    }
+
+    /// Whether they don't agree on how long it is since.
+    fn are_apart_since(&self, before: &Self) -> bool {
+        let ran = self.instant.duration_since(before.instant);
+        let Ok(by_time) = self.time.duration_since(before.time) else { return true };
+        by_time.abs_diff(ran) > SET
     }
 }
 
@@ -200,6 +232,17 @@ fn modified(file: &Path) -> Option<SystemTime> {
 mod tests {
     use super::*;
     use nix::sys::stat::Mode;
+
+    #[test]
+    fn a_clock_that_is_set_is_seen() {
+        let start = Clocks::now();
+        for (s, time_s, is_set) in [(10_u64, 10_i64, false), (10, -50, true), (10, 70, true)] {
+            let by = Duration::from_secs(time_s.unsigned_abs());
+            let time = if time_s < 0 { start.time - by } else { start.time + by };
+            let later = Clocks { time, instant: start.instant + Duration::from_secs(s) };
+            assert_eq!(later.are_apart_since(&start), is_set, "{time_s}");
+        }
+    }
 
     #[test]
     fn links_and_pipes_are_no_files_of_a_stranger() {

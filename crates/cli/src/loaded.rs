@@ -91,8 +91,10 @@ impl Loaded {
         for report in reports {
             // Of periods the memory is the largest, of processes it is the sum.
             let memory = all.own_memory_bytes.saturating_add(report.own_memory_bytes);
+            // Each counts from its start.
+            let lost = all.export_lost.saturating_add(report.export_lost);
             all.merge(report);
-            all.own_memory_bytes = memory;
+            (all.own_memory_bytes, all.export_lost) = (memory, lost);
         }
         Some(all)
     }

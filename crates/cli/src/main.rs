@@ -33,6 +33,10 @@ mod functions;
 mod holder;
 #[cfg(unix)]
 mod interrupts;
+#[cfg(unix)]
+mod leftover;
+#[cfg(unix)]
+mod lent;
 mod lines;
 mod loaded;
 mod loading;

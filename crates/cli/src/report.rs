@@ -351,8 +351,12 @@ fn slowed(report: &SelfReport) -> String {
 
 /// What was lost, and how many stacks are whole.
 fn quality(report: &SelfReport) -> Vec<(&'static str, String)> {
-    let lost: Vec<_> =
-        report.losses.iter().map(|(loss, n)| format!("{} {n}", loss.name())).collect();
+    let lost = report.losses.iter().map(|(loss, n)| format!("{} {n}", loss.name()));
+    let profiles = usize::try_from(report.export_lost).unwrap_or(usize::MAX);
+    let refused = (profiles > 0).then(|| {
+        format!("{} that targets refused or that had no room to wait", count(profiles, "profile"))
+    });
+    let lost: Vec<_> = lost.chain(refused).collect();
     let lost = if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") };
     [("lost", lost)].into_iter().chain(stacks(report)).collect()
 }
@@ -499,6 +503,7 @@ fn json_report(report: &SelfReport, reported_ns: u64) -> Value {
         "sampled_cpu_ns": report.sampled_cpu_ns,
         "gc": json_collections(report, reported_ns),
         "lost": losses,
+        "lost_profiles": report.export_lost,
         "walks_ended": ends,
     })
 }

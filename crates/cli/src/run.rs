@@ -221,6 +221,7 @@ fn finish(
     let until = Until {
         pids: [u64::from(ended.pid); 2],
         unix_ns: coverage::now_ns(),
+        ran: before.ran(ended.elapsed),
         is_cut_off: ended.cut_off_by().is_some(),
     };
     let files = outcome::new_files(before, folder)?;

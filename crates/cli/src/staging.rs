@@ -20,9 +20,12 @@ use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use profile::FileName;
 
 use crate::file_user::{FileUser, act_as};
+use crate::leftover::Of;
 
 /// Names in a folder that are looked at: its user may make as many as he likes.
 const NAMES_MAX: usize = 100_000;
+/// Folders of earlier attaches that are looked at, at a time.
+const LEFTOVERS_MAX: usize = 64;
 
 /// The folder, for as long as it is needed.
 #[derive(Debug)]
@@ -32,17 +35,6 @@ pub struct Staging {
     name: String,
     /// Locked, which ends with us: so it can be seen that nobody needs it any more.
     folder: File,
-}
-
-/// What an attach that was killed has left.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Leftover {
-    /// The folder's name.
-    pub name: String,
-    /// Profiles in it.
-    pub profiles: usize,
-    /// Whether it is gone now.
-    pub is_gone: bool,
 }
 
 impl Staging {
@@ -93,6 +85,23 @@ impl Staging {
     /// The folder by its descriptor, wherever it is by now.
     fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.folder.as_raw_fd()).into()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many profiles are in it.
+    pub fn profiles(&self) -> usize {
+        let names = self.names().unwrap_or_default();
+        names.iter().filter(|name| FileName::parse(name).is_some()).count()
+    }
+
+    /// Takes a file away, if it is there.
+    pub fn remove(&self, name: &str) {
+        let flag = UnlinkatFlags::NoRemoveDir;
+        let _gone = act_as(self.user.as_ref(), || Ok(unlinkat(&self.folder, name, flag)?));
     }
 
     /// What is in it, by name.
@@ -157,8 +166,8 @@ impl Staging {
         removed.is_ok()
     }
 
-    /// Takes away what attaches to this process left that were killed, or to one that is gone.
-    pub fn clear_leftovers(&self, process: &Process) -> Vec<Leftover> {
+    /// What attaches left there that are over, for processes that are gone or for this one.
+    pub fn leftovers(&self, process: &Process, of: Of) -> Vec<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let listed = act_as(self.user.as_ref(), || {
             let listed = File::from(openat(&self.parent, ".", flags, Mode::empty())?);
@@ -166,33 +175,32 @@ impl Staging {
         });
         let names = listed.into_iter().flatten().take(NAMES_MAX).flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_left = |name: &String| is_left(name, process.pid(), lives);
-        names.filter(is_left).filter_map(|name| self.clear_leftover(name)).collect()
+        let is_left = |name: &String| is_left(name, process.pid(), of, lives);
+        // A descriptor each, of which there are not many.
+        names.filter(is_left).filter_map(|name| self.leftover(name)).take(LEFTOVERS_MAX).collect()
     }
 
-    fn clear_leftover(&self, name: String) -> Option<Leftover> {
+    fn leftover(&self, name: String) -> Option<Self> {
         let open = || open_within(&self.parent, &name, OFlag::O_DIRECTORY);
         let folder = File::from(act_as(self.user.as_ref(), open).ok()?);
         let parent = self.parent.try_clone().ok()?;
         let left = Self { user: self.user.clone(), parent, name, folder };
         // Who attaches from a container has another number than we see.
-        if !left.is_the_users().ok()? || left.folder.try_lock().is_err() {
-            return None;
-        }
-        let names = left.names().unwrap_or_default();
-        let profiles = names.iter().filter(|name| FileName::parse(name).is_some()).count();
-        let is_gone = left.clear();
-        Some(Leftover { name: left.name, profiles, is_gone })
+        (left.is_the_users().ok()? && left.folder.try_lock().is_ok()).then_some(left)
     }
 }
 
 /// Whether a folder of that name is needed by nobody: who made it is gone, and so is the process
-/// that wrote to it, unless it is the one which no agent is in now.
-fn is_left(name: &str, now: u32, lives: impl Fn(u32) -> bool) -> bool {
+/// that wrote to it, or it is the one that is asked about.
+fn is_left(name: &str, now: u32, of: Of, lives: impl Fn(u32) -> bool) -> bool {
     let numbers = name.strip_prefix(LENT_FOLDER).and_then(|numbers| numbers.split_once('-'));
     let Some((attacher, process)) = numbers else { return false };
     let (Ok(attacher), Ok(process)) = (attacher.parse(), process.parse()) else { return false };
-    !lives(attacher) && (process == now || !lives(process))
+    let is_asked_for = match of {
+        Of::TheGone => !lives(process),
+        Of::TheProcess => process == now,
+    };
+    is_asked_for && !lives(attacher)
 }
 
 fn lives(pid: u32) -> bool {

@@ -288,6 +288,20 @@ fn a_part_of_the_time_that_is_in_no_file_is_told() {
     assert_eq!((&gap["after"], &gap["at_end"]), (&"stop".into(), &true.into()));
 }
 
+/// Each file has the count since its process's start: the largest of a process, the sum of all.
+#[test]
+fn profiles_that_targets_refused_are_lost() {
+    let dir = Dir::new();
+    for (pid, seq, lost) in [(7, 0, 1), (7, 1, 2), (8, 0, 1)] {
+        let mut profile = profile_of(pid, seq);
+        profile.report.as_mut().unwrap().export_lost = lost;
+        let bytes = profile::pprof::write(&profile, Vec::new()).unwrap();
+        dir.write(&format!("x/shop_{pid}_{seq:04}.pb.gz"), &bytes);
+    }
+    let ran = dir.run_sh(&["--out", "y"], "cp x/* \"$CORPROF_OUTPUT_DIR\"");
+    ran.check(0, &["lost      ring_full 9, 3 profiles that targets refused"]);
+}
+
 #[test]
 fn child_processes_are_merged_and_listed() {
     let dir = Dir::new();

@@ -6,6 +6,9 @@ use crate::access::unreadable_part;
 use crate::runtime::libc_of;
 use crate::{AttachError, Hidden, Libc, Library, NotALibrary, Process};
 
+/// How the kernel marks a file that was deleted.
+const GONE: &str = " (deleted)";
+
 /// Checks that a process with these files mapped could load a library. What can't be seen is taken
 /// for good: the runtime has the last word.
 ///
@@ -18,6 +21,8 @@ pub fn check_fit(process: &Process, mapped: &[PathBuf], path: &Path) -> Result<(
     let outside = process.outside(path);
     match std::fs::metadata(&outside).map_err(Hidden::from) {
         Ok(_) => {}
+        // The loader looks at what it has loaded before it looks for a file.
+        Err(Hidden::Gone) if gone_ones(mapped).any(|gone| is_same_end(gone, path)) => return Ok(()),
         Err(Hidden::Gone) if process.started().is_ok() => {
             return Err(AttachError::NotVisible(path.to_owned()));
         }
@@ -49,6 +54,18 @@ pub fn check_system(
         return Err(AttachError::OtherMachine(library.machine, program.machine));
     }
     check_libc(process, mapped, library.needs)
+}
+
+/// The files of which a process has mapped what nobody finds any more, by their last path.
+fn gone_ones(mapped: &[PathBuf]) -> impl Iterator<Item = &Path> {
+    mapped.iter().filter_map(|path| path.to_str()?.strip_suffix(GONE)).map(Path::new)
+}
+
+/// Whether two paths are of the same file in the same folder, however one gets to that.
+fn is_same_end(one: &Path, other: &Path) -> bool {
+    let end =
+        |path: &Path| Some((path.file_name()?.to_owned(), path.parent()?.file_name()?.to_owned()));
+    end(one).is_some() && end(one) == end(other)
 }
 
 fn check_readable(process: &Process, path: &Path, outside: &Path) -> Result<(), AttachError> {

@@ -187,6 +187,26 @@ impl Process {
         Ok(files)
     }
 
+    /// Where a file is mapped, by the kernel's words for its path: the first range of addresses, as
+    /// `map_files` names it.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn mapped_at(&self, path: &Path) -> Result<Option<String>, Hidden> {
+        let file = BufReader::new(File::open(self.file("maps"))?);
+        for line in file.split(b'\n').take(MAPS_MAX) {
+            let line = line?;
+            if !line.ends_with(path.as_os_str().as_bytes()) {
+                continue;
+            }
+            let range = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+            let range = String::from_utf8_lossy(range);
+            let plain = range.split('-').map(|end| end.trim_start_matches('0'));
+            return Ok(Some(plain.collect::<Vec<_>>().join("-")));
+        }
+        Ok(None)
+    }
+
     /// The program's file, as the process sees its path.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 /// Answers that say there is another one coming.
 const INTERIM_MAX: usize = 8;
-/// Longest `Retry-After` that is heeded.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+/// Longest `Retry-After` that is heeded, also of a server that says what is no time: as long as the
+/// longest wait of our own, and a try every five minutes harms nobody.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 /// Reads an answer, to the end of its text or as much of it as is wanted.
 ///
@@ -178,7 +179,8 @@ mod tests {
             ("HTTP/1.0 429 Slow\r\nretry-AFTER: 7\r\n\r\nlater", 429, Some(7), "later"),
             ("HTTP/1.1 500 \r\nContent-Length: 2\r\n\r\nabcdef", 500, None, "ab"),
             ("HTTP/1.1 503\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n\r\n", 503, None, ""),
-            ("HTTP/1.1 503 x\r\nRetry-After: 99999999999\r\n\r\n", 503, Some(3600), ""),
+            ("HTTP/1.1 503 x\r\nRetry-After: 301\r\n\r\n", 503, Some(300), ""),
+            ("HTTP/1.1 503 x\r\nRetry-After: 18446744073709551615\r\n\r\n", 503, Some(300), ""),
             ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", 204, None, ""),
             (
                 "HTTP/1.1 400 x\r\nTransfer-Encoding: chunked\r\n\r\n\

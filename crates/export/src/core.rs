@@ -29,6 +29,10 @@ pub type Say = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 /// Refusals of one target that are said; a server that invents new ones is not heeded for ever.
 const REFUSALS_SAID: usize = 8;
 
+/// How far a clock may be set back, in nanoseconds, for profiles to keep their order: one that is
+/// further off was wrong before.
+const SET_BACK_MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
+
 /// One request to make.
 #[derive(Debug)]
 pub struct Job {
@@ -55,6 +59,8 @@ struct Lane {
     destination: Destination,
     name: String,
     queue: VecDeque<Queued>,
+    /// Of the profile that came last, the time by which it is lined up.
+    newest_ns: u64,
     turns: Turns,
     backoff: Backoff,
     counts: Counts,
@@ -65,6 +71,14 @@ struct Lane {
 impl Lane {
     fn queue_bytes(&self) -> u64 {
         self.queue.iter().map(|queued| queued.parcel.body.len() as u64).sum()
+    }
+
+    /// The time by which a profile is lined up that began at this one: a clock that was set back
+    /// makes no profile older than those before it.
+    fn in_order(&mut self, time_ns: u64) -> u64 {
+        let is_set_back = (1..=SET_BACK_MAX_NS).contains(&self.newest_ns.saturating_sub(time_ns));
+        self.newest_ns = if is_set_back { self.newest_ns.saturating_add(1) } else { time_ns };
+        self.newest_ns
     }
 
     fn is_full(&self) -> bool {
@@ -92,6 +106,7 @@ impl Core {
             name: destination.lane(),
             destination,
             queue: VecDeque::new(),
+            newest_ns: 0,
             turns: Turns::default(),
             backoff: Backoff::new(seed.wrapping_add(n as u64 * 0x9e37_79b9)),
             counts: Counts::default(),
@@ -108,7 +123,7 @@ impl Core {
     }
 
     /// Takes a profile that is ready.
-    pub fn accept(&mut self, parcel: Parcel) {
+    pub fn accept(&mut self, mut parcel: Parcel) {
         self.number = self.number.saturating_add(1);
         let number = self.number;
         let Some(at) = self.lanes.iter().position(|lane| lane.destination.target == parcel.target)
@@ -116,6 +131,7 @@ impl Core {
             return;
         };
         if let Some(lane) = self.lanes.get_mut(at) {
+            parcel.start_unix_ns = lane.in_order(parcel.start_unix_ns);
             lane.queue.push_back(Queued { number, parcel });
         }
         while self.lanes.get(at).is_some_and(Lane::is_full) {
@@ -336,14 +352,14 @@ impl Core {
                 let is_to_go = why.may_be_the_profiles() && lane.turns.failed(job.time_ns);
                 self.failed(job.lane, &why, after, now_ns);
                 if is_to_go {
-                    let text = format!("{why}, again and again, while others were taken");
-                    self.refused(job.lane, &text);
+                    let again = |why| format!("{why}, again and again, while others were taken");
+                    self.refused(job.lane, again(why.kind()), again(why.to_string()));
                     self.forget(job, false);
                 }
             }
             Verdict::Never(why) => {
                 lane.backoff.succeeded();
-                self.refused(job.lane, &why.to_string());
+                self.refused(job.lane, why.kind(), why.to_string());
                 self.forget(job, false);
             }
         }
@@ -381,26 +397,29 @@ impl Core {
         if is_first {
             let (place, folder) = (&lane.destination.address, self.place.folder());
             let folder = folder.display();
+            let later = after.map_or("later".to_owned(), |after| {
+                format!("in {} s: it said when (Retry-After)", after.as_secs())
+            });
             let text = format!(
                 "profiles can't be sent to {place} now: {why}. They wait in {folder} and are sent \
-                 later"
+                 {later}"
             );
             (self.say)(LogLevel::Warn, &text);
         }
     }
 
-    fn refused(&mut self, at: usize, text: &str) {
+    /// A profile is lost; `kind` is why in the same words for all that are lost for it.
+    fn refused(&mut self, at: usize, kind: String, text: String) {
         let Some(lane) = self.lanes.get_mut(at) else { return };
         lane.counts.refused = lane.counts.refused.saturating_add(1);
-        let text = text.to_owned();
-        if lane.refusals.len() < REFUSALS_SAID && !lane.refusals.contains(&text) {
+        if lane.refusals.len() < REFUSALS_SAID && !lane.refusals.contains(&kind) {
             let place = &lane.destination.address;
             let line = format!(
                 "a profile was refused for good by {place}: {text}. It is lost; the same will not \
                  be said again"
             );
             (self.say)(LogLevel::Warn, &line);
-            lane.refusals.push(text.clone());
+            lane.refusals.push(kind);
         }
         lane.error = Some(text);
     }

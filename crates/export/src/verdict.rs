@@ -50,6 +50,18 @@ impl Why {
             Self::Fault(fault) => fault.is_after_connecting(),
         }
     }
+
+    /// The same words for all of a kind: without the text of an answer, in which a server may well
+    /// have the number of the request.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Fault(fault) => fault.to_string(),
+            Self::Status { status, .. } => {
+                Self::Status { status: *status, text: String::new() }.to_string()
+            }
+        }
+    }
 }
 
 impl fmt::Display for Why {

@@ -146,7 +146,7 @@ fn a_folder_of_roots_is_not_taken_for_ours() {
 }
 
 #[test]
-fn what_a_killed_attach_left_is_taken_away() {
+fn what_a_killed_attach_left_is_found() {
     let top = top("left");
     let process = own();
     let pid = process.pid();
@@ -154,6 +154,7 @@ fn what_a_killed_attach_left_is_taken_away() {
     // No process has a number that high.
     let (gone, other) = (u32::MAX, u32::MAX - 1);
     let (left, held) = (old(gone, pid), old(gone, other));
+    // The last two are of who still attaches, and of a process that may have an agent.
     for name in [&left, &held, &old(pid, pid), &old(gone, 1)] {
         fs::create_dir(top.join(name)).unwrap();
     }
@@ -162,29 +163,31 @@ fn what_a_killed_attach_left_is_taken_away() {
     let holder = File::open(top.join(&held)).unwrap();
     holder.try_lock().unwrap();
     let staging = Staging::make(&process, &top, "ours".to_owned()).unwrap();
-    let found = staging.clear_leftovers(&process);
-    assert_eq!(found, [Leftover { name: left.clone(), profiles: 1, is_gone: true }]);
-    assert!(!top.join(&left).exists() && top.join("ours").exists());
+    let found = |of| -> Vec<(String, usize)> {
+        let left = staging.leftovers(&process, of);
+        left.iter().map(|left| (left.name().to_owned(), left.profiles())).collect()
+    };
+    assert_eq!(found(Of::TheProcess), [(left, 1)]);
+    assert_eq!(found(Of::TheGone), []);
     drop(holder);
-    let found = staging.clear_leftovers(&process);
-    assert_eq!(found, [Leftover { name: held, profiles: 0, is_gone: true }]);
-    // Of who still attaches, and of a process that may have an agent.
-    assert!(top.join(old(pid, pid)).exists() && top.join(old(gone, 1)).exists());
+    assert_eq!(found(Of::TheGone), [(held, 0)]);
     fs::remove_dir_all(&top).unwrap();
 }
 
 #[test]
 fn names_say_whose_folder_it_is() {
-    let lives = |pid| pid == 7 || pid == 8;
+    let lives = |pid| [6, 7, 8].contains(&pid);
     for (name, left) in [
-        ("corprof-attach-5-6", true),
-        ("corprof-attach-5-9", true),
-        ("corprof-attach-5-8", false),
-        ("corprof-attach-7-6", false),
-        ("corprof-attach-5", false),
-        ("corprof-attach-x-6", false),
-        ("corprof-5-6", false),
+        ("corprof-attach-5-6", Some(Of::TheProcess)),
+        ("corprof-attach-5-9", Some(Of::TheGone)),
+        ("corprof-attach-5-8", None),
+        ("corprof-attach-7-6", None),
+        ("corprof-attach-5", None),
+        ("corprof-attach-x-6", None),
+        ("corprof-5-6", None),
     ] {
-        assert_eq!(is_left(name, 6, lives), left, "{name}");
+        for of in [Of::TheProcess, Of::TheGone] {
+            assert_eq!(is_left(name, 6, of, lives), left == Some(of), "{name} {of:?}");
+        }
     }
 }

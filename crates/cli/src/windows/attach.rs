@@ -93,7 +93,8 @@ fn attached(
     let started = Instant::now();
     watch(pid, &stopped, started, args.time_limit);
     let elapsed = started.elapsed();
-    let until = Until { pids: [u64::from(pid); 2], unix_ns: coverage::now_ns(), is_cut_off: true };
+    let (pids, unix_ns) = ([u64::from(pid); 2], coverage::now_ns());
+    let until = Until { pids, unix_ns, ran: before.ran(elapsed), is_cut_off: true };
     if let Err(error) = leave(pid) {
         warn(format!("{error:#}"));
     }

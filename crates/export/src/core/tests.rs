@@ -156,6 +156,8 @@ fn who_wants_to_be_left_alone_is() {
     };
     rig.send(0, later);
     assert_eq!(rig.core.due_ns(), Some(90 * SECOND));
+    let said = rig.said.lock().expect("said").join("\n");
+    assert!(said.contains("are sent in 90 s: it said when (Retry-After)"), "{said}");
     assert!(rig.core.next(89 * SECOND, false).is_none());
     assert_eq!(rig.send(90 * SECOND, |_, _| status(200)), [1]);
 }
@@ -175,6 +177,23 @@ fn what_is_refused_for_good_goes_and_is_said_once_without_secrets() {
     assert!(said[0].contains("403") && said[0].contains("because of [secret]"), "{said:?}");
     let shown = format!("{:?} {said:?}", rig.core.status());
     assert!(!shown.contains("planted"), "{shown}");
+}
+
+/// A server that puts a request's number in what it says gives no new reason with each.
+#[test]
+fn a_refusal_in_other_words_is_the_same_one() {
+    let mut rig = Rig::new("words", &[Target::Datadog], 256);
+    for n in 1..=6 {
+        rig.offer(Target::Datadog, n);
+        let status = if n <= 3 { 401 } else { 400 };
+        let text = |n: u8| format!("request {n}").into_bytes();
+        rig.send(0, |_, n| Ok(Answer { status, retry_after: None, text: text(n) }));
+    }
+    assert_eq!(rig.counts(0).refused, 6);
+    let said = rig.said.lock().expect("said");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("401") && said[0].contains("request 1"), "{said:?}");
+    assert!(said[1].contains("400") && said[1].contains("request 4"), "{said:?}");
 }
 
 #[test]
@@ -317,6 +336,23 @@ fn a_target_that_is_moody_gets_all() {
     sent.sort_unstable();
     assert_eq!(sent, (1..=200).collect::<Vec<u8>>());
     assert_eq!(rig.counts(0).lost(), 0);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_make_the_newest_the_first() {
+    let mut rig = Rig::new("back", &[Target::Pyroscope], 256);
+    let start_ns = 1_790_000_000 * SECOND;
+    for n in 1..=8 {
+        // By a minute, after four profiles of five seconds.
+        let start_unix_ns = start_ns + n * 5 * SECOND - if n > 4 { 60 * SECOND } else { 0 };
+        rig.core.accept(Parcel { start_unix_ns, ..parcel(Target::Pyroscope, n) });
+        if n % 2 == 0 {
+            rig.send(n * SECOND, |_, _| down());
+            rig.core.settle(n * SECOND);
+        }
+    }
+    let sent = rig.send(600 * SECOND, |_, _| status(200));
+    assert_eq!(sent, (1..=8).collect::<Vec<u8>>());
 }
 
 /// The wall clock says when profiles began and nothing else: no wait hangs on it, and none is lost

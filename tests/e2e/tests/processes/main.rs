@@ -1,6 +1,7 @@
 //! Running processes: `corprof ps` says which can be profiled, and `corprof doctor` finds what is
 //! wrong with one.
 
+mod contained;
 mod obstacles;
 mod running;
 
