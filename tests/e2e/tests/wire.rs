@@ -46,7 +46,7 @@ fn whatever_the_server_does_there_is_an_end_and_a_reason() -> Result<()> {
         (Manners::Status(429, "Retry-After: 7\r\n"), Ok(429)),
         (Manners::Status(413, ""), Ok(413)),
         (Manners::Early(413), Ok(413)),
-        (Manners::Slow, Err(Fault::Time(Stage::Answer))),
+        (Manners::Slow, Err(Fault::Late { stage: Stage::Answer, limit: short })),
         (Manners::Closes, Err(Fault::Closed(Stage::Answer))),
         (Manners::Garbage, Err(Fault::NotHttp)),
         (Manners::Huge, Err(Fault::HeadTooLarge)),
