@@ -15,7 +15,9 @@ use serde_json::Value;
 
 use crate::cost::{self, Wanted};
 use crate::product::{self, Product};
-use crate::{attach_cost, export_cost, handler_cost, micro_cost, thread_cost, workspace};
+use crate::{
+    attach_cost, export_cost, handler_cost, micro_cost, thread_cost, wake_cost, workspace,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--write] [NAME]... [OPTION]...
@@ -30,6 +32,7 @@ names, all if none is given:
   spans web  what a request costs [--rounds N]
   micro      the parts that work for each sample, alone [--check]
   handler    instructions of a walk, by depth
+  wake       the least that a thread costs which wakes at the sampler's beat [--rounds N]
   threads    many threads that wait [--threads N]... [--seconds N]
   attach     a service that the profiler has left [--rounds N]
   export     a service that sends its profiles [--rounds N]
@@ -39,9 +42,10 @@ names, all if none is given:
 --quick      only enough to see that it works
 --write      have docs/performance hold the numbers and plots of the first five";
 const ROUNDS: usize = 5;
-/// Benchmarks that need no .NET; see `micro_cost` and `handler_cost`.
+/// Benchmarks that need no .NET; see `micro_cost`, `handler_cost` and `wake_cost`.
 const MICRO: &str = "micro";
 const HANDLER: &str = "handler";
+const WAKE: &str = "wake";
 /// The one of idle threads; see `thread_cost`.
 const THREADS: &str = "threads";
 /// The one of a service that the profiler has left; see `attach_cost`.
@@ -161,7 +165,7 @@ struct Asked {
 /// The names of all benchmarks: what is asked for most comes first.
 fn all() -> impl Iterator<Item = &'static str> {
     let benches = BENCHES.iter().map(|bench| bench.name);
-    cost::NAMES.into_iter().chain(benches).chain([MICRO, HANDLER, THREADS, ATTACH, EXPORT])
+    cost::NAMES.into_iter().chain(benches).chain([MICRO, HANDLER, WAKE, THREADS, ATTACH, EXPORT])
 }
 
 /// Runs the task.
@@ -178,7 +182,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if asked.has(HANDLER) {
         handler_cost::run(&workspace::metadata()?.target_directory)?;
     }
-    if asked.names.iter().all(|name| [MICRO, HANDLER].contains(name)) {
+    if asked.has(WAKE) {
+        wake_cost::run(asked.rounds(), asked.wanted.quick)?;
+    }
+    if asked.names.iter().all(|name| [MICRO, HANDLER, WAKE].contains(name)) {
         return Ok(());
     }
     let rig = Rig::set_up()?;

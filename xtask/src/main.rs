@@ -23,6 +23,7 @@ mod thread_cost;
 mod tidy;
 mod truth;
 mod ui;
+mod wake_cost;
 mod windows;
 mod workspace;
 
