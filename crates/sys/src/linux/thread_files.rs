@@ -1,5 +1,5 @@
-//! Files of threads in `/proc` that stay open between readings: a third of the price, since most of
-//! it is to find them by name.
+//! Files of threads in `/proc` that stay open between readings: less than half of the price, most of
+//! which is to find them by name (`docs/design/0012`).
 //!
 //! Descriptors are the host's: it may have few, and may close them all and get the same numbers for
 //! files of its own. So the thread that reads has a table of descriptors for itself alone.
@@ -7,7 +7,7 @@
 use super::proc::{self, Blocked, SchedStat};
 
 /// Threads whose files stay open. Those that are read at each beat are few; the others take their
-/// places in turn. The kernel has some 5 KB for each open file.
+/// places in turn. The kernel has more than a page for each open file.
 const PLACES: usize = 64;
 /// The files that are kept.
 const FILES: [&str; 3] = ["schedstat", "syscall", "status"];
