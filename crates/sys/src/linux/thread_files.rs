@@ -1,5 +1,5 @@
-//! Files of threads in `/proc` that stay open between readings: less than half of the price, most of
-//! which is to find them by name (`docs/design/0012`).
+//! Files of threads in `/proc` that stay open between readings: for less than half of the price,
+//! most of which is to find them by name (`docs/design/0012`).
 //!
 //! Descriptors are the host's: it may have few, and may close them all and get the same numbers for
 //! files of its own. So the thread that reads has a table of descriptors for itself alone.
