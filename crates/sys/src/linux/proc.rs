@@ -6,8 +6,6 @@ use std::io;
 
 /// Room for what `stat`, `syscall`, `schedstat` and `comm` say: `stat` has up to about 350 bytes.
 const LINE_BYTES_MAX: usize = 512;
-/// Room for `status`, which has up to about 2,000 bytes.
-const STATUS_BYTES_MAX: usize = 4096;
 /// Longest path: `/proc/self/task/` + ten digits + the longest file name + NUL.
 const PATH_BYTES_MAX: usize = 48;
 
@@ -184,12 +182,6 @@ pub struct SchedStat {
 }
 
 impl SchedStat {
-    /// Reads `schedstat`; `None` once the thread has ended, or if the kernel doesn't count.
-    #[must_use]
-    pub fn read(tid: u32) -> Option<Self> {
-        Self::parse(read_file(tid, "schedstat", &mut [0; LINE_BYTES_MAX])?)
-    }
-
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let mut fields = text.trim_ascii_end().split(|byte| *byte == b' ').map(number);
         let mut next = || fields.next().flatten();
@@ -197,14 +189,7 @@ impl SchedStat {
     }
 }
 
-/// How often a thread has given up the processor by itself, which is how often it has waited.
-/// `None` once it has ended.
-#[must_use]
-pub fn voluntary_switches(tid: u32) -> Option<u64> {
-    switches_of(read_file(tid, "status", &mut [0; STATUS_BYTES_MAX])?)
-}
-
-/// What `status` says of that.
+/// What `status` says of how often a thread has given up the processor by itself.
 pub(super) fn switches_of(text: &[u8]) -> Option<u64> {
     const KEY: &[u8] = b"\nvoluntary_ctxt_switches:";
     // It is the last but one line.
@@ -317,8 +302,6 @@ mod tests {
         assert!(Stat::read(tid).expect("own stat").is_running());
         // A thread that reads its own file is seen in that very read.
         assert!(matches!(Blocked::read(tid), Some(Blocked::At { call: Some(0), .. })));
-        assert!(SchedStat::read(tid).is_some(), "0 ns in a thread's first slice");
-        assert!(voluntary_switches(tid).is_some());
         assert!(thread_ids().expect("task list").contains(&tid));
         assert!(thread_count().is_some_and(|count| count >= 1));
         assert_eq!(Stat::read(u32::MAX), None);

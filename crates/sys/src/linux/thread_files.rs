@@ -201,10 +201,10 @@ mod tests {
             keeping(|files| {
                 for _ in 0..3 {
                     assert_eq!(files.blocked(tid), Blocked::read(tid));
-                    assert_eq!(files.sched_stat(tid), SchedStat::read(tid));
+                    assert_eq!(files.sched_stat(tid), ThreadFiles::default().sched_stat(tid));
                     let switches = files.voluntary_switches(tid);
                     assert!(switches.is_some_and(|switches| switches >= 1));
-                    assert_eq!(switches, proc::voluntary_switches(tid));
+                    assert_eq!(switches, ThreadFiles::default().voluntary_switches(tid));
                 }
                 assert!(matches!(files.blocked(tid), Some(Blocked::At { .. })));
             });
@@ -216,7 +216,7 @@ mod tests {
     fn a_thread_that_has_ended_says_nothing_and_what_comes_in_its_place_does() {
         keeping(|files| {
             let ended = std::thread::scope(|scope| scope.spawn(own_id).join().expect("no panic"));
-            while SchedStat::read(ended).is_some() {
+            while ThreadFiles::default().sched_stat(ended).is_some() {
                 std::thread::yield_now();
             }
             assert_eq!((files.sched_stat(ended), files.blocked(ended)), (None, None));
@@ -234,7 +234,7 @@ mod tests {
                 drop(end);
                 tid
             });
-            while SchedStat::read(dead).is_some() {
+            while ThreadFiles::default().sched_stat(dead).is_some() {
                 std::thread::yield_now();
             }
             assert_eq!(files.blocked(dead), None);
