@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use model::limits::DESCRIPTORS_MIN;
+
 use crate::args::ProfilerOptions;
 
 /// The hook's file name.
@@ -43,7 +45,29 @@ pub fn find(agent: &Path) -> Result<PathBuf, String> {
             path.display()
         ));
     }
+    let descriptors = descriptors_max();
+    if descriptors < DESCRIPTORS_MIN {
+        return Err(format!(
+            "samples don't know their requests: with {descriptors} file descriptors .NET may not \
+             start if it has to load the startup hook, too; a hard limit of {DESCRIPTORS_MIN} is \
+             enough (ulimit -Hn)"
+        ));
+    }
     Ok(path)
+}
+
+/// How many descriptors a program that is started from here may have: .NET raises its limit to
+/// that.
+#[cfg(unix)]
+fn descriptors_max() -> u64 {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard)
+}
+
+/// Windows has no limit that a program meets.
+#[cfg(windows)]
+fn descriptors_max() -> u64 {
+    u64::MAX
 }
 
 fn is_assembly(path: &Path) -> bool {

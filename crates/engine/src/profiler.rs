@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::export::{Exporter, Status};
 use config::{Config, LogLevel};
 use model::Loss;
-use model::limits::{RING_SLOTS, THREADS_MAX, TIDS_MAX};
+use model::limits::{DESCRIPTORS_MIN, RING_SLOTS, THREADS_MAX, TIDS_MAX};
 use signal::handler::{Shared, on_signal, set_shared};
 use signal::record::Record;
 use signal::ring::{Ring, Slot};
@@ -46,6 +46,8 @@ const THREADS_NS_MAX: u64 = 5_000_000_000;
 /// Why the profiler could not start.
 #[derive(Debug)]
 pub enum StartError {
+    /// The process may have so few descriptors that it needs them all.
+    Descriptors(u64),
     /// No memory for records or ring.
     Memory(io::Error),
     /// Another handler owns the sampling signal.
@@ -61,6 +63,11 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Descriptors(max) => write!(
+                formatter,
+                "the process may have {max} file descriptors, and fewer than {DESCRIPTORS_MIN} may \
+                 be too few for it and the profiler; raise its hard limit (ulimit -Hn)"
+            ),
             Self::Memory(error) => write!(formatter, "no memory for its buffers: {error}"),
             Self::SignalTaken => write!(
                 formatter,
@@ -157,6 +164,10 @@ impl Profiler {
         let mut place = self.lock();
         if place.as_ref().is_some_and(|session| !session.stopped) {
             return Ok(());
+        }
+        let descriptors = sys::files::descriptors_max();
+        if descriptors < DESCRIPTORS_MIN {
+            return Err(StartError::Descriptors(descriptors));
         }
         if let Some(last) = place.take() {
             last.withdraw()?;

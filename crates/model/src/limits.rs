@@ -16,6 +16,11 @@ pub const RING_SLOTS: usize = if cfg!(windows) { 64 } else { 512 };
 /// How often a stack is walked again: each time may reach methods that were not known before. On
 /// Windows each time reaches one.
 pub const REWALKS_MAX: usize = if cfg!(windows) { FRAMES_MAX } else { 8 };
+/// Descriptors that a process must be allowed for the profiler to run in it. .NET itself needs some
+/// 34 to start, and its libraries' files are among them: with fewer than that over, what is lent to
+/// the profiler and its startup hook is what keeps the program from starting (measured with .NET 9:
+/// the agent below 36, the hook below 44).
+pub const DESCRIPTORS_MIN: u64 = 64;
 /// Threads tracked at once. A record is 128 bytes of address space, touched when used.
 pub const THREADS_MAX: usize = 65_536;
 /// Thread ids are smaller: the kernel's `PID_MAX_LIMIT` on 64-bit machines.

@@ -1,7 +1,9 @@
 //! Wrong settings cost the user a line, never the program.
 
+use std::process::Command;
+
 use anyhow::Result;
-use e2e::{Checks, Run, Session, built, on_both};
+use e2e::{Checks, Run, Session, built, hook, on_both};
 use rig::RuntimeVersion;
 
 const SECONDS: &str = "0.2";
@@ -101,6 +103,36 @@ fn switched_off_it_does_nothing() -> Result<()> {
         anyhow::ensure!(unharmed(&run)?.is_empty(), "{}", run.outcome.stderr);
         anyhow::ensure!(run.profiles.is_empty(), "it wrote a profile");
         anyhow::ensure!(run.tasks.own.is_empty(), "it has threads");
+        Ok(())
+    })
+}
+
+/// Whatever is left to a program that it needs to start, the profiler and its hook leave it.
+#[test]
+fn a_program_starts_with_as_few_descriptors_as_without() -> Result<()> {
+    on_both(|version| {
+        let Some(session) = Session::new("descriptors", "plain", version)? else { return Ok(()) };
+        let _hook = hook()?;
+        let session = session.args(["--seconds", "0"]).without_agent();
+        let program = &session.command;
+        let succeeds = |profiled: bool, limit: u64| -> Result<bool> {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit -n {limit} && exec \"$@\""), "sh"]);
+            if profiled {
+                command.arg(&built()?.corprof).args(["run", "--out"]);
+                command.arg(&session.folder).arg("--");
+            }
+            command.arg(program.get_program()).args(program.get_args());
+            Ok(command.output()?.status.success())
+        };
+        let mut both = 0;
+        for limit in (24..=72).step_by(4) {
+            if succeeds(false, limit)? {
+                both += 1;
+                anyhow::ensure!(succeeds(true, limit)?, "with {limit} only the profiler fails");
+            }
+        }
+        anyhow::ensure!(both > 3, "with up to 72 it starts {both} times");
         Ok(())
     })
 }

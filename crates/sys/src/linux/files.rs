@@ -10,6 +10,14 @@ use super::user;
 /// What the user alone may read and write.
 const OWN: u32 = 0o600;
 
+/// How many descriptors this process may be allowed: .NET raises its limit to that as it starts.
+pub fn descriptors_max() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one `rlimit` to a place that has room for it.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if result == 0 { limit.rlim_max } else { u64::MAX }
+}
+
 /// Opens a file to add to it, and makes it if it is not there. A pipe without a reader is not
 /// waited for.
 ///

@@ -8,6 +8,11 @@ use std::path::Path;
 
 use super::api::{self, FileInformation};
 
+/// How many handles this process may be allowed: Windows has no limit that a program meets.
+pub fn descriptors_max() -> u64 {
+    u64::MAX
+}
+
 /// Opens a file to add to it, and makes it if it is not there.
 ///
 /// # Errors
