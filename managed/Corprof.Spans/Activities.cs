@@ -1,5 +1,6 @@
 using System;
 using System.Diagnostics;
+using System.IO;
 using System.Runtime.CompilerServices;
 
 namespace Corprof.Spans;
@@ -28,8 +29,15 @@ static class Activities
     /// <summary>Begins to follow; false if this runtime has no such event.</summary>
     public static bool Follow()
     {
-        const string name = "System.Diagnostics.Activity, System.Diagnostics.DiagnosticSource";
-        return Type.GetType(name)?.GetEvent("CurrentChanged") != null && FollowActivity();
+        // Not by its name: to parse that takes the runtime longer than all that follows.
+        try
+        {
+            return FollowActivity();
+        }
+        catch (FileNotFoundException)
+        {
+            return false;
+        }
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

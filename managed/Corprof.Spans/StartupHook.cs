@@ -40,9 +40,6 @@ internal class StartupHook
     static bool Publish()
     {
         Labels.Publish();
-        if (!Activities.Follow())
-            return false;
-        HttpRequests.Follow();
-        return true;
+        return Arrivals.Await();
     }
 }

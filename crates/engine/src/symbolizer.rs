@@ -16,7 +16,7 @@ use sys::clock::monotonic_ns;
 use sys::memory::copy_own;
 use sys::proc::executable_ranges;
 use unwind::mangled;
-use unwind::modules::Module;
+use unwind::modules::{Kind, Module};
 use unwind::native::{Refresh, TableBuilder};
 use unwind::prologue;
 use unwind::symbols::Symbols;
@@ -99,6 +99,12 @@ pub struct Symbolizer {
     assemblies: FxHashMap<Arc<Assembly>, Option<ModuleId>>,
 }
 
+/// Whether hardly any walk comes by a module: the C++ library, which has a sixth of all unwind
+/// data. The agent's own has as much, but while methods are compiled it is on many stacks.
+fn is_hardly_met(module: &Module) -> bool {
+    module.kind == Kind::Library && module.name().starts_with("libstdc++.so")
+}
+
 impl Symbolizer {
     /// A symbolizer that knows the native modules of now, and has published them.
     #[must_use]
@@ -106,7 +112,7 @@ impl Symbolizer {
         let mut symbolizer = Self {
             runtime,
             publisher,
-            native: TableBuilder::new(sys::memory::copy_own),
+            native: TableBuilder::waiting(sys::memory::copy_own, is_hardly_met),
             symbols: FxHashMap::default(),
             methods: Methods::default(),
             executable: Executable::default(),
@@ -129,16 +135,33 @@ impl Symbolizer {
             let entries = self.native.entries();
             self.symbols.retain(|key, _| entries.iter().any(|entry| key_of(&entry.module) == *key));
         }
-        if (native_changed || start_ns >= self.next_publication_ns)
-            && let Some(table) = self.methods.table_if_changed(native_changed)
+        if (native_changed || start_ns >= self.next_publication_ns) && self.publish(native_changed)
         {
-            self.publisher.publish(self.native.table(), table, self.native.hijack());
             // What was learned meanwhile is not lost: stacks with unknown methods are walked again.
             let took_ns = monotonic_ns().saturating_sub(start_ns);
             let pause_ns = took_ns.saturating_mul(PUBLICATION_PAUSE);
             self.next_publication_ns = start_ns.saturating_add(pause_ns);
         }
         self.publisher.free();
+    }
+
+    /// Publishes what is known; whether there was anything new, or native code's is.
+    fn publish(&mut self, native_changed: bool) -> bool {
+        let table = self.methods.table_if_changed(native_changed);
+        let is_new = table.is_some();
+        if let Some(table) = table {
+            self.publisher.publish(self.native.table(), table, self.native.hijack());
+        }
+        is_new
+    }
+
+    /// A walk came by these addresses: modules of theirs whose unwind data has waited for that wait
+    /// no longer.
+    pub fn meet(&mut self, addresses: &[u64]) {
+        let met = addresses.iter().fold(false, |met, address| self.native.meet(*address) | met);
+        if met {
+            let _published = self.publish(true);
+        }
     }
 
     fn forget_names(&mut self) {
@@ -158,7 +181,8 @@ impl Symbolizer {
         const CACHED_BYTES: usize = size_of::<(u64, Named)>() * 2;
         let symbols = self.symbol_bytes();
         let cache = self.cache.len().saturating_mul(CACHED_BYTES);
-        [self.native.table().bytes(), symbols, self.methods.bytes(), cache]
+        let native = self.native.table().bytes().saturating_add(self.native.waiting_bytes());
+        [native, symbols, self.methods.bytes(), cache]
             .iter()
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
@@ -209,6 +233,7 @@ impl Symbolizer {
             for address in &known {
                 self.know(*address);
             }
+            self.meet(&known);
             frames.clear();
             let methods = self.methods.small_table(&known);
             let now = self.publisher.current();

@@ -71,6 +71,12 @@ impl EhFrame {
         bytes.shrink_to_fit();
         Ok(Self { address, bytes, hdr_address, hdr_bytes })
     }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn bytes_held(&self) -> usize {
+        self.bytes.capacity().saturating_add(self.hdr_bytes.capacity())
+    }
 }
 
 /// The length of the entries at the start of `bytes`: to the terminator, to the end of the last

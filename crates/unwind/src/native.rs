@@ -1,5 +1,6 @@
 //! The unwind table of all native modules, kept up to date as they come and go.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use model::limits::UNWIND_ROWS_MAX;
@@ -58,6 +59,8 @@ pub struct Entry {
     pub losses: Losses,
     /// Why it has no unwind data at all.
     pub missing: Option<NoUnwindData>,
+    /// Its unwind data, as long as no walk has met it.
+    waiting: Option<Box<UnwindData>>,
     /// Where the runtime's return hijacker begins; see `crate::hijack`.
     pub hijack: Option<u64>,
 }
@@ -77,6 +80,10 @@ pub enum Refresh {
 }
 
 /// Builds tables. Rows of modules that stay are copied from the last table, not computed again.
+///
+/// Modules that hardly any walk meets may wait: they have no region in the table, so that a walk
+/// takes their code for a method that it does not know, guesses, and keeps a copy of the stack.
+/// Who walks that copy again has their rows made first ([`TableBuilder::meet`]).
 #[derive(Clone, Debug)]
 pub struct TableBuilder {
     rules: Rules,
@@ -85,12 +92,20 @@ pub struct TableBuilder {
     counters: Counters,
     skipped: u32,
     read_memory: ReadMemory,
+    waits: fn(&Module) -> bool,
 }
 
 impl TableBuilder {
-    /// A builder with an empty table, which reads code and modules by that function.
+    /// A builder with an empty table, which reads code and modules by that function. No module
+    /// waits.
     #[must_use]
     pub fn new(read_memory: ReadMemory) -> Self {
+        Self::waiting(read_memory, |_| false)
+    }
+
+    /// The same; modules of which `waits` is true have no rows before a walk meets them.
+    #[must_use]
+    pub fn waiting(read_memory: ReadMemory, waits: fn(&Module) -> bool) -> Self {
         Self {
             rules: Rules::default(),
             entries: Vec::new(),
@@ -98,6 +113,7 @@ impl TableBuilder {
             counters: Counters::default(),
             skipped: 0,
             read_memory,
+            waits,
         }
     }
 
@@ -129,7 +145,28 @@ impl TableBuilder {
         Refresh::Changed { added, removed }
     }
 
-    /// The table as of the last refresh.
+    /// Makes the rows of the module that holds an address, if it waits; whether it did, and there
+    /// is a new table.
+    pub fn meet(&mut self, address: u64) -> bool {
+        let holds = |entry: &&mut Entry| entry.waiting.is_some() && entry.module.contains(address);
+        let Some(entry) = self.entries.iter_mut().find(holds) else { return false };
+        let Some(data) = entry.waiting.take() else { return false };
+        let Blocks { blocks, losses, hijack } =
+            modules::blocks(&data, &entry.module.code, &mut self.rules, self.read_memory);
+        entry.losses = losses;
+        entry.hijack = hijack;
+        self.assemble(blocks);
+        true
+    }
+
+    /// Heap bytes of unwind data that waits.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        let waiting = self.entries.iter().filter_map(|entry| entry.waiting.as_ref());
+        waiting.fold(0, |sum, data| sum.saturating_add(data.bytes_held()))
+    }
+
+    /// The table as of the last refresh or meeting.
     #[must_use]
     pub fn table(&self) -> Arc<NativeTable> {
         Arc::clone(&self.table)
@@ -165,17 +202,25 @@ impl TableBuilder {
         unwind_data: Result<UnwindData, NoUnwindData>,
     ) -> (Vec<Block>, Entry) {
         match unwind_data {
+            Ok(data) if (self.waits)(&module) => {
+                let waiting = Some(Box::new(data));
+                let losses = Losses::default();
+                (Vec::new(), Entry { module, losses, missing: None, waiting, hijack: None })
+            }
             Ok(data) => {
                 let Blocks { blocks, losses, hijack } =
                     modules::blocks(&data, &module.code, &mut self.rules, self.read_memory);
-                (blocks, Entry { module, losses, missing: None, hijack })
+                (blocks, Entry { module, losses, missing: None, waiting: None, hijack })
             }
             Err(missing) => {
                 // Still regions, with no rows: an address in them is known to have no rule.
                 let code = module.code.iter();
-                let blocks = code.map(|range| Block { range: range.clone(), rows: Vec::new() });
+                let empty = |range: &Range<u64>| Block { range: range.clone(), rows: Vec::new() };
+                let blocks = code.map(empty).collect();
                 let losses = Losses::default();
-                (blocks.collect(), Entry { module, losses, missing: Some(missing), hijack: None })
+                let missing = Some(missing);
+                let entry = Entry { module, losses, missing, waiting: None, hijack: None };
+                (blocks, entry)
             }
         }
     }

@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
+use signal::table::Region;
+use unwind::modules::Module;
 use unwind::native::{Refresh, TableBuilder};
 use unwind::symbols::Symbols;
 use walk::{End, Framehop, Registers, by_runtime, by_table};
@@ -170,4 +172,36 @@ fn modules_come_and_go() {
         assert_eq!(builder.table().view().regions, before.view().regions);
     }
     assert!(tried > 0, "none of {LIBRARIES:?} could be loaded");
+}
+
+#[test]
+fn a_module_that_waits_has_its_rows_once_it_is_met() {
+    let _alone = ALONE.lock().unwrap();
+    let whole = builder().table();
+    let waits = |module: &Module| module.name().starts_with("libc.so");
+    let mut builder = TableBuilder::waiting(sys::memory::copy_own, waits);
+    assert!(matches!(builder.refresh(), Refresh::Changed { removed: 0, .. }));
+    let code = (libc::getpid as unsafe extern "C" fn() -> libc::pid_t) as usize as u64;
+    assert!(builder.module(code).is_some_and(|module| waits(module)), "it is known, and waits");
+    assert!(whole.view().region(code).is_some());
+    assert!(builder.table().view().region(code).is_none(), "its code is known to no walk");
+    assert!(builder.waiting_bytes() > 0);
+
+    let own = (builder_of_nothing as fn() -> TableBuilder) as usize as u64;
+    assert!(!builder.meet(own), "this program does not wait");
+    assert!(builder.meet(code));
+    assert!(!builder.meet(code), "once");
+    assert_eq!(builder.waiting_bytes(), 0);
+    assert_eq!(builder.refresh(), Refresh::Unchanged);
+    let (met, whole) = (builder.table(), whole.view());
+    let met = met.view();
+    let ends = |region: &Region| (region.start, region.end, region.rows_len);
+    assert!(met.regions.iter().map(ends).eq(whole.regions.iter().map(ends)));
+    for row in 0..0x1000 {
+        assert_eq!(met.find(code + row), whole.find(code + row));
+    }
+}
+
+fn builder_of_nothing() -> TableBuilder {
+    TableBuilder::new(|_, _| 0)
 }

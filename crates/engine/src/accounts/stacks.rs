@@ -95,7 +95,10 @@ impl Accounts {
         // What lacks its middle can't be joined to another walk of it.
         let rewalked = match gap {
             None => self.symbolizer.rewalk(copy, &frames, end),
-            Some(_) => None,
+            Some(_) => {
+                self.symbolizer.meet(&frames);
+                None
+            }
         };
         if !rewalked.as_ref().is_some_and(|rewalked| rewalked.whole) {
             self.shared.count(Loss::GuessedFrame);

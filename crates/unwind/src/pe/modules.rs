@@ -87,6 +87,15 @@ pub struct UnwindData {
     data: Vec<u8>,
 }
 
+impl UnwindData {
+    /// Heap bytes.
+    #[must_use]
+    pub fn bytes_held(&self) -> usize {
+        let functions = self.functions.capacity().saturating_mul(size_of::<Function>());
+        functions.saturating_add(self.data.capacity())
+    }
+}
+
 /// A module that was not there at the last scan, with its unwind data.
 #[derive(Debug)]
 pub struct Fresh {
