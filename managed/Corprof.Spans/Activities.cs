@@ -34,7 +34,8 @@ static class Activities
         {
             return FollowActivity();
         }
-        catch (FileNotFoundException)
+        catch (Exception error)
+            when (error is IOException or TypeLoadException or MissingMemberException)
         {
             return false;
         }

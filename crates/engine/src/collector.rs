@@ -277,6 +277,7 @@ impl Collector {
         told.drain(..).for_each(|told| self.accounts.told(told));
         self.told = told;
         self.samples_until(u64::MAX, &mut room);
+        self.shared.ring.rewind();
         let is_idle = is_idle && room == RING_SLOTS;
         self.idle_beats = if is_idle { self.idle_beats.saturating_add(1) } else { 0 };
         for _ in 0..dropped {

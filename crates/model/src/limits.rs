@@ -10,7 +10,8 @@ pub const ROOT_FRAMES_MAX: usize = 64;
 /// has to be in the copy.
 pub const STACK_COPY_WORDS: usize = if cfg!(windows) { 8192 } else { 1024 };
 /// Samples that can wait between the handlers and the engine. At 12 KiB each the ring is 6 MiB of
-/// address space, touched only as far as it fills.
+/// address space, touched only as far as it fills: its reader has writers begin anew whenever it
+/// has read all.
 /// On Windows the sampler alone writes to it.
 pub const RING_SLOTS: usize = if cfg!(windows) { 64 } else { 512 };
 /// How often a stack is walked again: each time may reach methods that were not known before. On

@@ -51,6 +51,15 @@ fn read(ring: &Ring<Watched>) -> Option<u64> {
     ring.read(|value| value.with(|place| unsafe { *place }))
 }
 
+/// Goes back to the first slot where there is nothing to read, as the collector does.
+fn read_or_rewind(ring: &Ring<Watched>) -> Option<u64> {
+    let value = read(ring);
+    if value.is_none() {
+        ring.rewind();
+    }
+    value
+}
+
 /// Writers of so many values each, and a reader that looks so often meanwhile: what was not read
 /// was counted as lost, and each writer's values come in order.
 ///
@@ -64,8 +73,10 @@ fn check_ring(slots: u64, writers: [u64; 2], reads: usize, switches: Option<usiz
             let first = 100 * id as u64 + 1;
             thread::spawn(move || (first..first + count).map(|n| write(ring, n)).sum::<u64>())
         });
-        let reader =
-            thread::spawn(move || (0..reads).filter_map(|_| read(ring)).collect::<Vec<u64>>());
+        let reader = thread::spawn(move || {
+            let looks = (0..reads).filter_map(|_| read_or_rewind(ring));
+            looks.collect::<Vec<u64>>()
+        });
         let lost: u64 = threads.into_iter().map(|thread| thread.join().expect("joined")).sum();
         let mut seen = reader.join().expect("joined");
         while let Some(value) = read(ring) {
@@ -87,6 +98,26 @@ fn writers_and_a_reader_lose_nothing_uncounted() {
     check_ring(2, [2, 1], 2, Some(2));
     check_ring(2, [2, 2], 2, Some(2));
     check_ring(4, [2, 1], 2, Some(2));
+}
+
+/// One of each, from a slot on that makes the reader go back: the writer takes the next slot, or
+/// the first one, and is not told that the ring is full.
+#[test]
+fn a_reader_goes_back_beside_a_writer() {
+    model(None, || {
+        let ring = ring(4);
+        assert_eq!(write(ring, 1), 0);
+        let writer = thread::spawn(move || write(ring, 2));
+        let reader = thread::spawn(move || {
+            let first = read(ring);
+            ring.rewind();
+            [first, read_or_rewind(ring)]
+        });
+        let mut seen: Vec<u64> = reader.join().expect("joined").into_iter().flatten().collect();
+        let lost = writer.join().expect("joined");
+        seen.extend(std::iter::from_fn(|| read(ring)));
+        assert_eq!((seen, lost), (vec![1, 2], 0));
+    });
 }
 
 /// One of each: all orders, and a reader that is seen to come in time.

@@ -1,8 +1,9 @@
 //! `cargo xtask bench memory`: the memory of a program that compiles new methods without an end,
 //! with the agent and without, over time.
 //!
-//! Both compile the same at the same time. What the agent needs is what the one has more, and what
-//! it says of itself in each profile; the latter is free of what else differs by chance.
+//! Both compile the same at the same time. What the agent needs is what the one has more, which
+//! also differs by chance; what is resident of mappings that only the agent has, with what malloc's
+//! heaps have more; and what it says of itself in each profile.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use rig::Net9;
 use serde_json::{Value, json};
 
+use super::mappings::Mappings;
 use super::peers::Place;
 use super::setting::Setting;
 use super::statistics::median;
@@ -29,10 +31,10 @@ const PERIOD: &str = "10s";
 /// Into how many parts of equal length the run is divided for the table.
 const PARTS: usize = 6;
 
-/// A program, with its memory in MiB at each look.
+/// A program, with its memory at each look.
 struct Watched {
     child: Child,
-    resident: Vec<f64>,
+    looks: Vec<Mappings>,
 }
 
 impl Drop for Watched {
@@ -65,11 +67,15 @@ pub fn measure(time: Duration, place: Place<'_>) -> Result<Value> {
     }
     let own = own(place, &folder)?;
     ensure!(!own.is_empty(), "there is no profile in {}", folder.display());
-    let [bare, agent] = both.each_ref().map(|watched| parts(&watched.resident));
+    let [bare, agent] = both.each_ref().map(|watched| &watched.looks[..]);
     Ok(json!({
         "seconds": time.as_secs(),
-        "bare_mib": bare,
-        "agent_mib": agent,
+        "bare_mib": parts(&of_each(bare, |look| look.all)),
+        "agent_mib": parts(&of_each(agent, |look| look.all)),
+        "library_mib": parts(&of_each(agent, |look| look.library)),
+        "mapped_mib": parts(&of_each(agent, |look| look.mapped)),
+        "heaps_more_mib": parts(&more(agent, bare, |look| look.heaps)),
+        "anonymous_more_mib": parts(&more(agent, bare, |look| look.anonymous)),
         "own_mib": parts(&own),
         "own_most_mib": own.iter().copied().fold(0.0, f64::max),
     }))
@@ -88,17 +94,22 @@ impl Watched {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        Ok(Self { child, resident: Vec::new() })
+        Ok(Self { child, looks: Vec::new() })
     }
 
     fn look(&mut self) -> Result<()> {
-        const PAGES_A_MIB: f64 = 256.0;
-        let path = format!("/proc/{}/statm", self.child.id());
-        let text = fs::read_to_string(&path).with_context(|| path)?;
-        let pages: f64 = text.split(' ').nth(1).context("no resident memory")?.parse()?;
-        self.resident.push(pages / PAGES_A_MIB);
+        self.looks.push(Mappings::of(self.child.id())?);
         Ok(())
     }
+}
+
+fn of_each(looks: &[Mappings], kind: impl Fn(&Mappings) -> f64) -> Vec<f64> {
+    looks.iter().map(kind).collect()
+}
+
+/// What the one has more at each look.
+fn more(agent: &[Mappings], bare: &[Mappings], kind: impl Fn(&Mappings) -> f64) -> Vec<f64> {
+    agent.iter().zip(bare).map(|(agent, bare)| kind(agent) - kind(bare)).collect()
 }
 
 /// What the agent said of itself in each profile, in MiB, in order.
@@ -119,18 +130,27 @@ fn own_of(corprof: &Path, profile: &Path) -> Result<f64> {
 
 /// The medians of equal parts.
 fn parts(values: &[f64]) -> Vec<f64> {
-    let size = values.len().div_ceil(PARTS).max(1);
-    values.chunks(size).filter_map(median).collect()
+    let begin = |part: usize| values.len() * part / PARTS;
+    let each = (0..PARTS).map(|part| &values[begin(part)..begin(part + 1)]);
+    each.filter_map(median).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parts;
+    use super::{Mappings, more, parts};
+
+    #[test]
+    fn one_has_more_than_the_other() {
+        let looks = |mib: [f64; 2]| mib.map(|heaps| Mappings { heaps, ..Mappings::default() });
+        let more = more(&looks([3.0, 7.0]), &looks([1.0, 8.0]), |look| look.heaps);
+        assert_eq!(more, [2.0, -1.0]);
+    }
 
     #[test]
     fn a_run_has_parts() {
         let values: Vec<f64> = (0..18).map(f64::from).collect();
         assert_eq!(parts(&values), [1.0, 4.0, 7.0, 10.0, 13.0, 16.0]);
+        assert_eq!(parts(&values[..13]), [0.5, 2.5, 4.5, 6.5, 8.5, 11.0]);
         assert_eq!(parts(&[5.0, 7.0]), [5.0, 7.0]);
         assert!(parts(&[]).is_empty());
     }

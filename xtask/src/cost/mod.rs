@@ -4,6 +4,7 @@
 mod curves;
 mod event_pipe;
 mod latency;
+mod mappings;
 mod memory;
 mod peers;
 mod perf;

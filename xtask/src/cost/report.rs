@@ -135,20 +135,36 @@ fn start(results: &Results, text: &mut String) {
     }
 }
 
+/// What is told of memory, and under which name.
+const MEMORY: [(&str, &str); 7] = [
+    ("bare_mib", "no profiler"),
+    ("agent_mib", "corprof, without spans"),
+    ("library_mib", "the agent's library"),
+    ("mapped_mib", "what it has mapped"),
+    ("heaps_more_mib", "malloc's heaps, more with it"),
+    ("anonymous_more_mib", "other memory, more with it"),
+    ("own_mib", "the agent by its own count"),
+];
+
 fn memory(results: &Results, text: &mut String) {
     let memory = results.get(&["memory"]);
     let parts = |key: &str| -> Vec<f64> {
         memory[key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
     };
-    let (bare, agent, own) = (parts("bare_mib"), parts("agent_mib"), parts("own_mib"));
-    if own.is_empty() {
+    let columns = MEMORY.map(|(key, _)| parts(key));
+    let rows = columns.iter().map(Vec::len).min().unwrap_or_default();
+    if rows == 0 {
         return;
     }
     let seconds = memory["seconds"].as_u64().unwrap_or_default();
     let title = format!("Memory of a program that compiles for {seconds} s, medians of parts, MiB");
-    head(text, &title, &["no profiler", "corprof, without spans", "the agent by its own count"]);
-    for (number, ((bare, agent), own)) in bare.iter().zip(&agent).zip(&own).enumerate() {
-        let _always = writeln!(text, "| part {} | {bare:.1} | {agent:.1} | {own:.1} |", number + 1);
+    head(text, &title, &MEMORY.map(|(_, name)| name));
+    for row in 0..rows {
+        let _always = write!(text, "| part {} |", row + 1);
+        for value in columns.iter().filter_map(|column| column.get(row)) {
+            let _always = write!(text, " {value:.1} |");
+        }
+        text.push('\n');
     }
 }
 

@@ -84,6 +84,18 @@ fn a_short_threads_end_comes_after_its_samples() {
 }
 
 #[test]
+fn samples_that_are_taken_at_once_touch_one_slot() {
+    let (mut collector, _) = collector("slots");
+    for _ in 0..20 {
+        sample(&collector, method(1), 10);
+        collector.collect(Duration::ZERO);
+    }
+    let one = size_of::<signal::ring::Slot<signal::sample::Sample>>();
+    assert_eq!(collector.shared.ring.bytes_touched(), one);
+    assert_eq!(total(&mut collector).0.count, 20);
+}
+
+#[test]
 fn a_settlement_is_not_waited_for_for_ever() {
     let (mut collector, _) = collector("settle");
     // Nobody answers; then an answer that comes too late, and one that is in time.

@@ -19,6 +19,10 @@ pub unsafe fn map_zeroed<T>(count: usize) -> io::Result<&'static mut [T]> {
     if place == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    // Where a machine gives huge pages to all, one value would have 2 MiB. A kernel that has none
+    // refuses. The mark also tells these mappings from malloc's, in `/proc/<pid>/smaps`.
+    // SAFETY: advice for the mapping that was just made, whose contents it leaves as they are.
+    unsafe { libc::madvise(place, bytes, libc::MADV_NOHUGEPAGE) };
     // SAFETY: the mapping has `bytes` zeroed bytes, page-aligned, which are valid values (the
     // caller's promise), nobody else knows it, and it is never unmapped.
     Ok(unsafe { std::slice::from_raw_parts_mut(place.cast::<T>(), count) })
