@@ -170,6 +170,10 @@ fn all() -> impl Iterator<Item = &'static str> {
 
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return Ok(());
+    }
     let asked = Asked::parse(arguments)?;
     if asked.has(MICRO) {
         let target = workspace::metadata()?.target_directory;
@@ -233,7 +237,6 @@ impl Asked {
                 "--quick" => wanted.quick = true,
                 "--write" => wanted.write = true,
                 "--check" => check = true,
-                "--help" => bail!("{USAGE}"),
                 "--rounds" => wanted.rounds = Some(number(rest.next())?),
                 "--minutes" => wanted.minutes = Some(number(rest.next())?),
                 "--series" => wanted.series = Some(number(rest.next())?),
