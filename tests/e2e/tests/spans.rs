@@ -1,6 +1,7 @@
 //! The startup hook: it leaves programs alone, and the context block says at each instant which
 //! request its thread works for.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,6 +35,28 @@ fn is_as_ever(outcome: &Outcome, version: RuntimeVersion) -> Result<()> {
     ensure!(outcome.stdout.starts_with(&hello), "{outcome:?}");
     ensure!(outcome.stdout.lines().count() == 2, "{outcome:?}");
     ensure!(outcome.status.code() == Some(7), "{outcome:?}");
+    Ok(())
+}
+
+/// .NET's tracing costs a start several milliseconds, and a program's memory. Where the program
+/// itself has it, it is seen; without, there must be none.
+#[test]
+fn a_program_that_traces_nothing_has_nothing_of_it_loaded() -> Result<()> {
+    for (app, arguments, traces) in
+        [("plain", &["--seconds", "1"][..], false), ("activities", &["--verify"], true)]
+    {
+        let Some(session) = Session::new("tracing", app, Net9)? else { continue };
+        let (mut looks, mut found) = (0, false);
+        let run = session.args(arguments).with_spans()?.run_watched(|pid| {
+            // It may have ended since, or not begun.
+            let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            looks += u32::from(maps.contains("System.Private.CoreLib"));
+            found |= maps.contains("System.Diagnostics.DiagnosticSource");
+        })?;
+        let mut checks = run.checks();
+        checks.that(looks > 0 && found == traces, format!("{app}: {found}, of {looks} looks"));
+        checks.done()?;
+    }
     Ok(())
 }
 
