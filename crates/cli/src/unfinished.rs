@@ -90,6 +90,19 @@ pub fn write(target: &Path, bytes: &[u8]) -> io::Result<()> {
     file.finish()
 }
 
+/// Writes a whole file in the place of one that is there, which others may read as before.
+///
+/// # Errors
+/// As [`write`].
+pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = Unfinished::create(target)?;
+    if let Ok(before) = fs::metadata(target) {
+        file.file.set_permissions(before.permissions())?;
+    }
+    file.write_all(bytes)?;
+    file.finish()
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::symlink;

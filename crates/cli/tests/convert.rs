@@ -293,3 +293,41 @@ fn an_input_is_not_overwritten() {
         dir.run(&[command, &["in", "-o", "in/other"]].concat()).check(0, &[]);
     }
 }
+
+/// What is named as the output keeps being what it is: a link to a file or to a descriptor, and a
+/// file that not everybody may read.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_keeps_what_it_is() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(7, 0));
+    let text = |name: &str| std::fs::read_to_string(dir.path(name)).unwrap_or_default();
+    for command in ["convert a.pb.gz --to collapsed", "flamegraph a.pb.gz"] {
+        dir.write("target", b"old");
+        symlink("target", dir.path("link")).unwrap();
+        symlink("new", dir.path("dangling")).unwrap();
+        symlink("/proc/self/fd/1", dir.path("stdout")).unwrap();
+        std::fs::set_permissions(dir.path("target"), PermissionsExt::from_mode(0o640)).unwrap();
+        for out in ["link", "dangling", "target"] {
+            let words: Vec<&str> = command.split(' ').chain(["-o", out]).collect();
+            dir.run(&words).check(0, &[]);
+        }
+        for out in ["stdout", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            let script = format!("\"$CORPROF\" {command} -o {out} > redirected");
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &script]).env("CORPROF", env!("CARGO_BIN_EXE_corprof"));
+            assert!(shell.current_dir(dir.path("")).status().unwrap().success(), "{out}");
+            assert_eq!(text("redirected"), text("target"), "{out}");
+        }
+        assert!(text("target").len() > 50 && text("new") == text("target"));
+        for link in ["link", "dangling", "stdout"] {
+            let about = std::fs::symlink_metadata(dir.path(link)).unwrap();
+            assert!(about.is_symlink(), "{link}");
+            std::fs::remove_file(dir.path(link)).unwrap();
+        }
+        let mode = std::fs::metadata(dir.path("target")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+    assert!(std::fs::symlink_metadata("/dev/stdout").unwrap().is_symlink());
+}

@@ -11,6 +11,7 @@ use std::io::Read as _;
 use flate2::read::MultiGzDecoder;
 use profile::Profile;
 use profile::read::{DecodeError, OtlpProfile, decode_within, otlp_request, push_request};
+use sha2::{Digest as _, Sha256};
 
 use crate::http::{Request, Response};
 use crate::store::Meta;
@@ -283,14 +284,17 @@ fn origin(told: &Told, bytes: &[u8], profile: &Profile, begin_us: u64) -> String
             format!("{format} {} {} {begin_us}", report.instance, report.seq)
         }
         _ => {
-            let mut sum = crc32fast::Hasher::new();
+            // Of a sum that can be made to order, somebody could have another one's taken for known.
+            let mut sum = Sha256::new();
             let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
             for text in [&told.version, &told.instance].into_iter().chain(labels) {
                 sum.update(text.as_bytes());
-                sum.update(&[0]);
+                sum.update([0]);
             }
-            let (about, bytes_sum) = (sum.finalize(), crc32fast::hash(bytes));
-            format!("bytes {} {bytes_sum:08x} {about:08x} {begin_us}", bytes.len())
+            sum.update(bytes);
+            let digits =
+                sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            format!("bytes {digits}")
         }
     }
 }
@@ -322,7 +326,9 @@ fn checked(told: Told, bytes: Vec<u8>, profile: Profile, now: u64) -> Result<Upl
     let instance = or(told.instance.clone(), report.map(|report| report.pid.to_string()));
     let version = or(told.version.clone(), report.map(|report| report.service_version.clone()));
     let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
-    let texts: Vec<&String> = [&service, &version, &instance].into_iter().chain(labels).collect();
+    let own_instance = report.map(|report| &report.instance);
+    let told_texts = [&service, &version, &instance].into_iter().chain(own_instance);
+    let texts: Vec<&String> = told_texts.chain(labels).collect();
     if told.labels.len() > LABELS_MAX || texts.iter().any(|text| text.len() > LABEL_BYTES_MAX) {
         let text = format!(
             "there are too many labels ({LABELS_MAX} are taken), or a text is too long \

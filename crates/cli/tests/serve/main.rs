@@ -215,6 +215,11 @@ fn what_is_sent_again_counts_once() {
         let counts = ["corprof_profiles_taken_total", "corprof_profiles_repeated_total"];
         counts.map(|name| metric(server, name))
     };
+    // An instance is kept with what is known of each profile, so it has a bound as all texts.
+    for instance in ["x".repeat(1025), "a\nb".to_owned()] {
+        let answer = server.post("/v1/push?service=shop", &own(&file(&instance, 3)));
+        assert_eq!(answer.status, 400, "{}", answer.text());
+    }
     assert_eq!(sent(&server), [6, 1]);
     assert_eq!(sent(&server), [6, 8]);
     drop(server);
