@@ -1,11 +1,12 @@
 //! CoreCLR as the engine's `Runtime`.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use clr::{CodeRange, FunctionId, IlMapping, Info, ModuleId, ReJitId};
-use engine::{Code, IlStep, MethodName, ModuleKey, Runtime};
+use engine::{Assembly, Code, IlStep, MethodName, ModuleKey, Runtime};
 
 use crate::assemblies::Assemblies;
 use crate::names;
@@ -118,7 +119,14 @@ impl Clr {
         }
     }
 
-    fn code(&self, address: u64, function: FunctionId, rejit: ReJitId, module: ModuleKey) -> Code {
+    fn code(
+        &self,
+        address: u64,
+        function: FunctionId,
+        rejit: ReJitId,
+        module: ModuleKey,
+        wants_il: bool,
+    ) -> Code {
         let starts = self.info.code_starts(function, rejit);
         let versions = starts.iter().map(|start| (*start, self.info.code_ranges(*start)));
         let holds = |range: &CodeRange| {
@@ -128,10 +136,7 @@ impl Clr {
         let found = versions.into_iter().find(|(_, ranges)| ranges.iter().any(holds));
         let found = found.or_else(|| self.code_around(address));
         let (start, ranges) = found.unwrap_or_default();
-        // A method whose IL another profiler has rewritten: its offsets are no longer those of
-        // the file.
-        let is_wanted = self.lines.load(Ordering::Relaxed) && rejit.0 == 0;
-        let il = if is_wanted { self.il(start, &ranges) } else { Vec::new() };
+        let il = if wants_il { self.il(start, &ranges) } else { Vec::new() };
         let ranges = ranges.iter().map(|range| {
             let start = range.start as u64;
             (start, start.saturating_add(range.size as u64))
@@ -169,6 +174,14 @@ impl Clr {
         }
         steps
     }
+}
+
+/// Whether a PDB can tell lines of an assembly: it names one, or is a file beside which one may be.
+/// Nothing tells lines of types that the program emits. The runtime keeps some 650 bytes for each
+/// method whose IL it was asked for, as long as the method's module is there: of a program that
+/// emits types without an end, without an end.
+fn has_lines(assembly: &Assembly) -> bool {
+    !assembly.build_id.is_empty() || Path::new(&assembly.file).is_absolute()
 }
 
 /// The address of a byte of a version's code, whose runs are counted one after the other.
@@ -209,7 +222,11 @@ impl Runtime for Clr {
         }
         let (function, rejit) = self.info.function_at(address)?;
         let (module, name) = names::of(&self.info, function, &mut assemblies);
-        let code = self.code(address, function, rejit, module);
+        let is_of_file = name.as_ref().is_some_and(|name| has_lines(&name.assembly));
+        // A method whose IL another profiler has rewritten: its offsets are no longer those of the
+        // file.
+        let wants_il = is_of_file && self.lines.load(Ordering::Relaxed) && rejit.0 == 0;
+        let code = self.code(address, function, rejit, module, wants_il);
         Some((code, name))
     }
 
@@ -225,5 +242,21 @@ impl Runtime for Clr {
             return format!("CoreCLR (ICorProfilerInfo{})", self.info.interface_version());
         }
         format!("CoreCLR {}.{}.{}", version.major, version.minor, version.build)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn il_is_asked_for_where_something_can_tell_lines() {
+        let has = |file: &str, build_id: &str| {
+            has_lines(&Assembly { file: file.to_owned(), build_id: build_id.to_owned() })
+        };
+        let file = std::env::temp_dir().join("Shop.dll");
+        assert!(has(&file.to_string_lossy(), "") && has("", "0123") && has("Shop", "0123"));
+        // Emitted; and a dynamic method.
+        assert!(!has("RefEmit_InMemoryManifestModule", "") && !has("", ""));
     }
 }

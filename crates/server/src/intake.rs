@@ -284,7 +284,7 @@ fn origin(told: &Told, bytes: &[u8], profile: &Profile, begin_us: u64) -> String
             format!("{format} {} {} {begin_us}", report.instance, report.seq)
         }
         _ => {
-            // Of a sum that can be made to order, somebody could have another one's taken for known.
+            // By a sum that can be made to order one could have another's profile taken for known.
             let mut sum = Sha256::new();
             let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
             for text in [&told.version, &told.instance].into_iter().chain(labels) {

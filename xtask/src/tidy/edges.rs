@@ -117,6 +117,7 @@ const PRODUCT: [Allowed; 15] = [
             ("flate2", "gzip of what is sent"),
             ("getrandom", "the viewer's tokens, on each system"),
             ("httparse", "requests that come in; hyper's parser"),
+            ("sha2", "which profile is sent again, by a sum that nobody can make to order"),
         ],
         ..NOTHING
     },
