@@ -45,7 +45,9 @@ static class Arrivals
 
     /// <summary>
     /// Called on the thread that loads an assembly. The runtime holds other threads that want the
-    /// same one until this returns, so nothing of it has run by then.
+    /// same one until this returns, so nothing of it has run by then. Only where the server's comes
+    /// first it is we who load that of activities: another thread's first one, begun within these
+    /// milliseconds, may be missed.
     /// </summary>
     static void OnLoad(object? sender, AssemblyLoadEventArgs load)
     {
