@@ -70,6 +70,8 @@ pub struct Delays {
     /// Charged as delays, and not yet counted by the kernel.
     ahead_ns: u64,
     asked: Option<Asked>,
+    /// How often the thread had been given a processor at the last visit, and at the one before.
+    turns: [u64; 2],
 }
 
 impl Delays {
@@ -78,7 +80,20 @@ impl Delays {
     pub fn new(stat: SchedStat, switches: Option<u64>) -> Self {
         let ask =
             |switches| Asked { switches, turns: stat.turns, run_ns: stat.run_ns, blocked: false };
-        Self { counted_ns: stat.delay_ns, ahead_ns: 0, asked: switches.map(ask) }
+        Self {
+            counted_ns: stat.delay_ns,
+            ahead_ns: 0,
+            asked: switches.map(ask),
+            turns: [stat.turns; 2],
+        }
+    }
+
+    /// How often the thread was given a processor between the last two visits; 0 if that is not
+    /// counted.
+    #[must_use]
+    pub fn turns_passed(&self) -> u64 {
+        let [last, before] = self.turns;
+        last.saturating_sub(before)
     }
 
     /// Splits the time without a processor. `owed_ns` is what was taken for a wait before and can
@@ -90,6 +105,8 @@ impl Delays {
         owed_ns: u64,
         switches: impl FnOnce() -> Option<u64>,
     ) -> Split {
+        let [last, _] = self.turns;
+        self.turns = [stat.map_or(last, |stat| stat.turns), last];
         let Some(stat) = stat else { return uncounted(passed) };
         let new_ns = self.not_charged(stat.delay_ns, passed.run_ns);
         let inside_ns = new_ns.min(passed.off_cpu_ns);

@@ -1,9 +1,11 @@
 //! Everything that reaches the collector other than samples from handlers, in one closed list.
 
+use std::hash::BuildHasher as _;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::{EndReason, ThreadClass, ThreadState};
+use rustc_hash::FxBuildHasher;
 use signal::context::SpanContext;
 use signal::record::ThreadRef;
 use signal::sample::StackCopy;
@@ -42,6 +44,15 @@ pub struct BlockedStack {
     /// The thread's CPU clock while it was read, in nanoseconds.
     #[cfg(feature = "oracle")]
     pub cpu_clock_ns: u64,
+}
+
+impl BlockedStack {
+    /// A hash of where it is; `None` unless the stack is known from leaf to root.
+    #[must_use]
+    pub fn place(&self) -> Option<u64> {
+        let is_whole = self.end == EndReason::Root && self.gap.is_none() && self.copy.is_none();
+        is_whole.then(|| FxBuildHasher.hash_one((&self.frames, self.call)))
+    }
 }
 
 /// What happened.

@@ -12,6 +12,8 @@
 //!   visits that is right whatever the thread's rhythm, and no visit is ever more than a 64th of
 //!   the wait late (or one tick, or a round of those that rest). Unless a tracer wrote the thread's
 //!   context: visits then come soon after a change, and ask [`crate::watched`] when that was.
+//! - It had a processor once, and is blocked at the same stack again: it was nowhere else, so all
+//!   of the wait belongs there, and it rests as if it had not woken.
 //! - It is running: the wait was at the stack it was last blocked at.
 //!
 //! A delay ([`crate::delays`]) is charged to the thread's next sample, since it was late to do what
@@ -210,6 +212,7 @@ impl<K: Kernel> WallSampler<K> {
             look_ns: 0,
             told_late_ns: 0,
             watched: Watched::default(),
+            place: None,
             place_context: SpanContext::default(),
         };
         self.threads.insert(thread, new);
@@ -398,7 +401,7 @@ impl<K: Kernel> WallSampler<K> {
                 self.charge_unseen(thread, wall, wait_ns, &shares);
             }
         }
-        soon_ns
+        wall.next_visit_ns(self.beat.tick_ns)
     }
 
     /// Moves a thread's marks to now, and charges what held it up and its delays. Returns how long
@@ -526,6 +529,8 @@ impl<K: Kernel> WallSampler<K> {
             wall.owe(before_ns);
             wall.post_owed(&self.inbox, thread);
         }
+        let since_ns = wall.blocked_since_ns.filter(|_| wall.only_woke(&stack));
+        wall.place = stack.place();
         wall.place_context = stack.context;
         wall.found_in_pause = stack.in_pause.now;
         self.inbox.post(Event::Blocked { thread, stack });
@@ -536,7 +541,7 @@ impl<K: Kernel> WallSampler<K> {
         wall.owe(wait_ns.saturating_sub(before_ns));
         wall.has_stack = true;
         wall.look_ns = clock::look_cost_ns();
-        wall.blocked_since_ns = Some(wall.time_ns);
+        wall.blocked_since_ns = since_ns.or(Some(wall.time_ns));
     }
 }
 

@@ -540,6 +540,42 @@ fn a_sleeper_is_visited_at_growing_distances_within_bounds() {
     assert_eq!(wall.next_due_ns(), Some(wall.kernel.now_ns + TICK_NS));
 }
 
+/// The runtime's finalizer wakes each ten seconds for a moment, servers' timers each second: what
+/// only wakes is not watched as closely as what may have waited elsewhere.
+#[test]
+fn who_only_woke_rests_on() {
+    const LONG_NS: u64 = 200 * WALL_BACKOFF_DIVISOR * 1_000_000;
+    let distance = |between: &[Doing]| {
+        let mut wall = watching();
+        wall.kernel.begin(Doing::Blocked(1));
+        for _ in 0..2 {
+            wall.kernel.pass(LONG_NS);
+            wall.tick();
+        }
+        for doing in between {
+            wall.kernel.begin(*doing);
+            wall.kernel.pass(1000);
+        }
+        wall.kernel.pass(LONG_NS);
+        wall.tick();
+        assert_eq!(wall.kernel.asked[1], 2, "it has moved, and was looked at");
+        let distance_ns = wall.next_due_ns().expect("it is due") - wall.kernel.now_ns;
+        wall.settle(&Readings::default());
+        let off_ns: u64 = charges(&wall, &mut 0).iter().map(|(_, ns)| ns).sum();
+        let elapsed_ns = wall.kernel.now_ns - 1_000_000_000;
+        assert_eq!(off_ns + wall.kernel.cpu_ns - 5_000, elapsed_ns, "all time is charged");
+        distance_ns
+    };
+    use Doing::{Blocked, Ready, Runs};
+    let [stood_ns, rested_ns] = [distance(&[Runs, Blocked(1)]), distance(&[Runs, Blocked(2)])];
+    // Since it was first seen there.
+    assert!(stood_ns >= LONG_NS * 2 / WALL_BACKOFF_DIVISOR, "{stood_ns}");
+    assert_eq!(rested_ns, TICK_NS, "it waits elsewhere");
+    for elsewhere in [&[Blocked(2), Blocked(1)][..], &[Runs, Ready, Runs, Blocked(1)]] {
+        assert_eq!(distance(elsewhere), TICK_NS, "{elsewhere:?}: it may have waited elsewhere");
+    }
+}
+
 #[test]
 fn threads_that_come_and_go_leave_nothing_and_take_no_visits() {
     const COUNT: u32 = 1000;

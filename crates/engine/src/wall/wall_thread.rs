@@ -12,7 +12,8 @@ pub(super) struct WallThread {
     pub(super) delays: Delays,
     /// How the runtime had held it up then.
     pub(super) held_up: HeldUp,
-    /// When it was found blocked where it is now; `None` if it ran at the last visit.
+    /// When it was found blocked where it is now, and since when it has been nowhere else; `None`
+    /// if it ran at the last visit.
     pub(super) blocked_since_ns: Option<u64>,
     /// Whether that was in a pause, and nobody has said that it waits for something else.
     pub(super) found_in_pause: bool,
@@ -35,6 +36,8 @@ pub(super) struct WallThread {
     pub(super) told_late_ns: u64,
     /// Which request it works for.
     pub(super) watched: Watched,
+    /// Where it was last blocked ([`BlockedStack::place`]).
+    pub(super) place: Option<u64>,
     /// Which it worked for where it was last blocked.
     pub(super) place_context: SpanContext,
 }
@@ -93,6 +96,18 @@ impl WallThread {
         let runs = self.blocked_since_ns.is_none() && clock::is_exact();
         let run_ns = cpu_ns.saturating_sub(self.cpu_ns);
         runs.then(|| now_ns.saturating_sub(self.time_ns).saturating_sub(run_ns))
+    }
+
+    /// Whether a thread that is blocked here was nowhere else since it was last found blocked: it
+    /// has been given a processor once, so it waited twice, at the same place.
+    pub(super) fn only_woke(&self, stack: &BlockedStack) -> bool {
+        self.delays.turns_passed() == 1
+            && self.place.is_some()
+            && self.place == stack.place()
+            && self.place_context == stack.context
+            // What it waits for in a pause is another thing.
+            && !self.found_in_pause
+            && !stack.in_pause.now
     }
 
     /// When to visit a thread again that has just been found where it was.
