@@ -50,6 +50,17 @@ impl Log {
         self.line(Level::Debug, "debug", text);
     }
 
+    /// Details: where malloc has this thread's memory, so that who measures can tell it from the
+    /// program's.
+    pub fn arena(&self, thread: &str) {
+        if Level::Debug > self.level {
+            return;
+        }
+        // More than malloc hands on from one thread to another.
+        let block = Vec::<u8>::with_capacity(4096);
+        self.debug(&format!("{thread} allocates at {:p}", block.as_ptr()));
+    }
+
     fn line(&self, level: Level, word: &str, text: &str) {
         if level > self.level {
             return;

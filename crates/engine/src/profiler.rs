@@ -34,6 +34,9 @@ use crate::symbolizer::Symbolizer;
 use crate::ticker::{Ticker, TickerState};
 use crate::wall::{Beat, WallSampler};
 
+/// Names of threads.
+const COLLECTOR: &str = "corprof-collect";
+const TICKER: &str = "corprof-tick";
 /// The sampling signal: free in CoreCLR, and by its name made for this.
 const SIGNAL: i32 = sys::disposition::PROFILING_SIGNAL;
 /// How long stopping waits for handlers that are inside.
@@ -253,11 +256,15 @@ impl Profiler {
         let process_cpu_ns = self.registry.begin(natives);
         let collector = Collector::new(parts, process_cpu_ns);
         let (state, registry) = (Arc::clone(&session.collector), Arc::clone(&self.registry));
+        let log = session.log.clone();
         let run = move || {
-            guarded(shared, &registry, || collector.run());
+            guarded(shared, &registry, || {
+                log.arena(COLLECTOR);
+                collector.run();
+            });
             state.stopped.store(true, Ordering::Release);
         };
-        thread::spawn("corprof-collect", run).map_err(StartError::Thread)?;
+        thread::spawn(COLLECTOR, run).map_err(StartError::Thread)?;
         shared.gate.open();
         session.log.info(&started);
         Ok(())
@@ -287,11 +294,15 @@ impl Profiler {
             wall_interval_ns,
         };
         let (registry, state) = (Arc::clone(&self.registry), Arc::clone(&session.ticker));
+        let log = session.log.clone();
         let run = move || {
-            guarded(shared, &registry, || ticker.run());
+            guarded(shared, &registry, || {
+                log.arena(TICKER);
+                ticker.run();
+            });
             state.stopped.store(true, Ordering::Release);
         };
-        thread::spawn("corprof-tick", run)
+        thread::spawn(TICKER, run)
             .inspect_err(|_| session.ticker.stopped.store(true, Ordering::Release))
             .map_err(StartError::Thread)
     }

@@ -17,8 +17,9 @@ use super::workload::{Kind, Workload};
 const THREADS: [usize; 5] = [1, 10, 100, 1_000, 10_000];
 const DEPTHS: [usize; 5] = [10, 30, 100, 300, 1_000];
 const RATES: [u32; 5] = [10, 30, 100, 300, 1_000];
-/// How many threads the agent gets to know in a second, and what it has besides.
-const KNOWN_A_SECOND: usize = 400;
+/// How many threads the agent gets to know in a second: until it has looked at each twice, which
+/// makes 500 a second, it has more to do than afterwards. And what time it has besides.
+const KNOWN_A_SECOND: usize = 200;
 const SETTLE: Duration = Duration::from_secs(4);
 /// For how long idle processes are watched: several of the agent's rounds.
 const IDLE: Duration = Duration::from_secs(12);

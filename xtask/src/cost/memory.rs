@@ -1,12 +1,14 @@
 //! `cargo xtask bench memory`: the memory of a program that compiles new methods without an end,
 //! with the agent and without, over time.
 //!
-//! Both compile the same at the same time. What the agent needs is what the one has more, which
-//! also differs by chance; what is resident of mappings that only the agent has, with what malloc's
-//! heaps have more; and what it says of itself in each profile.
+//! Both compile the same at the same time. What the agent needs is what is resident of mappings that
+//! only it has: its library, what it has mapped, the arenas in which its threads allocate; and what
+//! the one has more than the other of the first heap and of other memory, where the agent has what
+//! it allocates on the program's threads and large tables. All of the arenas differ more than that
+//! by chance. The agent also says what it has in each profile.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,6 +36,8 @@ const PARTS: usize = 6;
 /// A program, with its memory at each look.
 struct Watched {
     child: Child,
+    /// The agent's log, if it is there.
+    log: PathBuf,
     looks: Vec<Mappings>,
 }
 
@@ -49,7 +53,7 @@ pub fn measure(time: Duration, place: Place<'_>) -> Result<Value> {
     let folder = place.folder.join("memory");
     // Profiles of an earlier run would be taken for this one's.
     let _gone = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder.join("log"))?;
     let start = |setting: Setting| Watched::start(setting, time, place, &folder);
     let mut both = [start(Setting::Bare)?, start(Setting::Timer)?];
     let begin = Instant::now();
@@ -68,14 +72,19 @@ pub fn measure(time: Duration, place: Place<'_>) -> Result<Value> {
     let own = own(place, &folder)?;
     ensure!(!own.is_empty(), "there is no profile in {}", folder.display());
     let [bare, agent] = both.each_ref().map(|watched| &watched.looks[..]);
+    let only = |look: &Mappings| look.library + look.mapped + look.own_arenas;
+    let shared = |look: &Mappings| look.heap + look.anonymous;
+    let sum = |look: &Mappings| only(look) + shared(look);
     Ok(json!({
         "seconds": time.as_secs(),
         "bare_mib": parts(&of_each(bare, |look| look.all)),
         "agent_mib": parts(&of_each(agent, |look| look.all)),
+        "arenas_more_mib": parts(&more(agent, bare, |look| look.arenas)),
         "library_mib": parts(&of_each(agent, |look| look.library)),
         "mapped_mib": parts(&of_each(agent, |look| look.mapped)),
-        "heaps_more_mib": parts(&more(agent, bare, |look| look.heaps)),
-        "anonymous_more_mib": parts(&more(agent, bare, |look| look.anonymous)),
+        "own_arenas_mib": parts(&of_each(agent, |look| look.own_arenas)),
+        "shared_more_mib": parts(&more(agent, bare, shared)),
+        "sum_mib": parts(&more(agent, bare, sum)),
         "own_mib": parts(&own),
         "own_most_mib": own.iter().copied().fold(0.0, f64::max),
     }))
@@ -88,19 +97,32 @@ impl Watched {
         // Both are looked at to the end.
         program.args(["--seconds", &(time.as_secs() + 5).to_string()]);
         program.env("CORPROF_SPANS", "false").env("CORPROF_UPLOAD_PERIOD", PERIOD);
+        let log = folder.join("log").join(setting.name());
+        program.env("CORPROF_LOG", "debug").env("CORPROF_LOG_FILE", &log);
         let mut command = match setting {
             Setting::Bare => place.product.without_agent(&program, folder),
             _ => place.product.with_agent(&program, folder),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        Ok(Self { child, looks: Vec::new() })
+        Ok(Self { child, log, looks: Vec::new() })
     }
 
     fn look(&mut self) -> Result<()> {
-        self.looks.push(Mappings::of(self.child.id())?);
+        // Without the agent there is none; and none before it has begun.
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        self.looks.push(Mappings::of(self.child.id(), &allocates_at(&log))?);
         Ok(())
     }
+}
+
+/// Where the agent's threads have their memory, by its log.
+fn allocates_at(log: &str) -> Vec<u64> {
+    let address = |line: &str| {
+        let (_, hex) = line.split_once(" allocates at 0x")?;
+        u64::from_str_radix(hex.trim(), 16).ok()
+    };
+    log.lines().filter_map(address).collect()
 }
 
 fn of_each(looks: &[Mappings], kind: impl Fn(&Mappings) -> f64) -> Vec<f64> {
@@ -137,12 +159,18 @@ fn parts(values: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mappings, more, parts};
+    use super::{Mappings, allocates_at, more, parts};
+
+    #[test]
+    fn the_log_tells_arenas() {
+        let log = "corprof: debug: corprof-tick allocates at 0x7f10\ncorprof: debug: x\n";
+        assert_eq!(allocates_at(log), [0x7f10]);
+    }
 
     #[test]
     fn one_has_more_than_the_other() {
-        let looks = |mib: [f64; 2]| mib.map(|heaps| Mappings { heaps, ..Mappings::default() });
-        let more = more(&looks([3.0, 7.0]), &looks([1.0, 8.0]), |look| look.heaps);
+        let looks = |mib: [f64; 2]| mib.map(|heap| Mappings { heap, ..Mappings::default() });
+        let more = more(&looks([3.0, 7.0]), &looks([1.0, 8.0]), |look| look.heap);
         assert_eq!(more, [2.0, -1.0]);
     }
 

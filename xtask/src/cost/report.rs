@@ -136,13 +136,15 @@ fn start(results: &Results, text: &mut String) {
 }
 
 /// What is told of memory, and under which name.
-const MEMORY: [(&str, &str); 7] = [
+const MEMORY: [(&str, &str); 9] = [
     ("bare_mib", "no profiler"),
     ("agent_mib", "corprof, without spans"),
+    ("arenas_more_mib", "of this the program's arenas"),
     ("library_mib", "the agent's library"),
     ("mapped_mib", "what it has mapped"),
-    ("heaps_more_mib", "malloc's heaps, more with it"),
-    ("anonymous_more_mib", "other memory, more with it"),
+    ("own_arenas_mib", "its threads' arenas"),
+    ("shared_more_mib", "first heap and other memory, more"),
+    ("sum_mib", "these four"),
     ("own_mib", "the agent by its own count"),
 ];
 
