@@ -21,8 +21,10 @@ const RATES: [u32; 5] = [10, 30, 100, 300, 1_000];
 /// makes 500 a second, it has more to do than afterwards. And what time it has besides.
 const KNOWN_A_SECOND: usize = 200;
 const SETTLE: Duration = Duration::from_secs(4);
-/// For how long idle processes are watched: several of the agent's rounds.
-const IDLE: Duration = Duration::from_secs(12);
+/// For how long idle processes are watched: one profile is made in that time, whenever it begins.
+const IDLE: Duration = Duration::from_secs(60);
+/// The same in a quick run: several of the agent's rounds.
+const QUICK_IDLE: Duration = Duration::from_secs(12);
 const PEERS_IDLE: Duration = Duration::from_secs(3);
 
 /// A curve's name, and what makes it.
@@ -42,13 +44,13 @@ fn point(x: f64, y: f64, low: f64, high: f64) -> Value {
 /// CPU time that idle threads cost, in percent of a processor.
 fn threads(place: Place<'_>, quick: bool) -> Result<Value> {
     let (mut agent, mut event_pipe) = (Vec::new(), Vec::new());
-    let counts = if quick { &THREADS[..4] } else { &THREADS };
+    let (counts, time) = if quick { (&THREADS[..4], QUICK_IDLE) } else { (&THREADS[..], IDLE) };
     for count in counts {
         eprintln!("bench: {count} idle threads");
         let own = idle(place, Setting::Timer, *count, |pid| {
             sleep(SETTLE + Duration::from_secs((count / KNOWN_A_SECOND) as u64));
             let own = OwnThreads::of(pid)?;
-            percent(IDLE, || own.cpu_ns())
+            percent(time, || own.cpu_ns())
         })?;
         agent.push(point(*count as f64, own, own, own));
         let all = idle(place, Setting::EventPipe, *count, |pid| {
