@@ -1,11 +1,11 @@
 //! `cargo xtask bench memory`: the memory of a program that compiles new methods without an end,
 //! with the agent and without, over time.
 //!
-//! Both compile the same at the same time. What the agent needs is what is resident of mappings that
-//! only it has: its library, what it has mapped, the arenas in which its threads allocate; and what
-//! the one has more than the other of the first heap and of other memory, where the agent has what
-//! it allocates on the program's threads and large tables. All of the arenas differ more than that
-//! by chance. The agent also says what it has in each profile.
+//! Both compile the same at the same time. What the agent needs is what is resident of mappings
+//! that only it has: its library, what it has mapped, the arenas in which its threads allocate; and
+//! what the one has more than the other of the first heap and of other memory, where the agent has
+//! large tables and what was allocated before its threads began. The program's arenas differ by
+//! more than all that, by chance. The agent also says what it has in each profile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
