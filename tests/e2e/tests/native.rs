@@ -32,6 +32,12 @@ extern "C" long shop_price(int rounds) {
     return price;
 }
 "#;
+/// The same, and a thread of C++ that calls it until the program ends.
+const OWN_THREAD: &str = r#"
+#include <thread>
+extern "C" long shop_price(int rounds);
+static bool begun = (std::thread([] { for (;;) shop_price(1000000); }).detach(), true);
+"#;
 /// The name in the file, and what `corprof top` makes of it.
 const PATH: &str = "shop::Store<…>::load";
 const FULL: &str = "shop::Store<long>::load(long const&, int)";
@@ -42,14 +48,31 @@ const RUNTIME: &str = "libcoreclr.so";
 
 #[test]
 fn with_all_symbols() -> Result<()> {
-    let Some(run) = run("native-whole", Net8, |_| Ok(true))? else { return Ok(()) };
+    let Some(run) = run("native-whole", Net8, SOURCE, |_| Ok(true))? else { return Ok(()) };
     check(&run, PATH, RUNTIME)
+}
+
+/// A thread of C++ runs below the C++ library, whose unwind data waits until a walk has met it.
+#[test]
+fn a_thread_of_cpp_is_known_to_its_root() -> Result<()> {
+    let source = format!("{SOURCE}{OWN_THREAD}");
+    let Some(run) = run("native-thread", Net9, &source, |_| Ok(true))? else { return Ok(()) };
+    let shopper = u32::try_from(run.number("tid")?)?;
+    let mut checks = run.checks();
+    let is_own = |row: &e2e::Row| row.tid != shopper && row.has(PATH);
+    let library = |module: &String| module.starts_with("libstdc++");
+    let own = run.view.of(is_own);
+    let whole = run.view.of(|row| is_own(row) && row.modules.iter().any(library));
+    checks.that(own.cpu_ns > 0, "the thread of C++ was not seen");
+    checks.within("its time below the C++ library", whole.cpu_ns, own.cpu_ns, 0.02);
+    checks.roots(0.99);
+    checks.done()
 }
 
 /// The runtime is in the program's own file.
 #[test]
 fn in_a_single_file() -> Result<()> {
-    let Some(run) = run("native-single-file", Net10, |_| Ok(true))? else { return Ok(()) };
+    let Some(run) = run("native-single-file", Net10, SOURCE, |_| Ok(true))? else { return Ok(()) };
     check(&run, PATH, "/host")
 }
 
@@ -64,7 +87,7 @@ fn with_a_debug_file() -> Result<()> {
             && strip(library)?
             && add(library, "--add-gnu-debuglink=", debug.as_os_str())?)
     };
-    let Some(run) = run("native-debug-file", Net9, separate)? else { return Ok(()) };
+    let Some(run) = run("native-debug-file", Net9, SOURCE, separate)? else { return Ok(()) };
     check(&run, PATH, RUNTIME)
 }
 
@@ -80,14 +103,14 @@ fn with_packed_symbols() -> Result<()> {
             && strip(library)?
             && add(library, "--add-section=.gnu_debugdata=", packed.as_os_str())?)
     };
-    let Some(run) = run("native-packed", Net8, pack)? else { return Ok(()) };
+    let Some(run) = run("native-packed", Net8, SOURCE, pack)? else { return Ok(()) };
     check(&run, PATH, RUNTIME)
 }
 
 /// The time is the library's, under no name but its own.
 #[test]
 fn stripped() -> Result<()> {
-    let Some(run) = run("native-stripped", Net8, strip)? else { return Ok(()) };
+    let Some(run) = run("native-stripped", Net8, SOURCE, strip)? else { return Ok(()) };
     check(&run, "[libshop.so]", RUNTIME)
 }
 
@@ -95,6 +118,7 @@ fn stripped() -> Result<()> {
 fn run(
     name: &str,
     version: rig::RuntimeVersion,
+    text: &str,
     finish: impl Fn(&Path) -> Result<bool>,
 ) -> Result<Option<Run>> {
     let Some(session) = Session::new(name, "native", version)? else { return Ok(None) };
@@ -102,7 +126,7 @@ fn run(
     let folder = session.folder.with_extension("library");
     fs::create_dir_all(&folder)?;
     let (source, library) = (folder.join("shop.cc"), folder.join("libshop.so"));
-    fs::write(&source, SOURCE)?;
+    fs::write(&source, text)?;
     let flags = ["-O1", "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o"].map(OsStr::new);
     let all = flags.into_iter().chain([library.as_os_str(), source.as_os_str()]);
     if !tool("g++", all)? || !finish(&library)? {
