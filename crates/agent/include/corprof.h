@@ -5,6 +5,10 @@
  * call a span. The profiler's signal handler reads it on the same thread, and the wall sampler from
  * a thread of its own while the thread is blocked.
  *
+ * While no thread has had a span for long, the wall sampler looks for spans less often, at least
+ * twice a second. Each of these functions but corprof_request_end() and corprof_endpoint() has it
+ * look at once.
+ *
  * All functions are safe to call from any thread at any time, also after the profiler has stopped.
  * They are found with dlsym(3) in libcorprof.so; a process in which they are not found, or answer
  * with nothing, is not profiled, and a tracer has nothing to do there.

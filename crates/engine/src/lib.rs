@@ -35,6 +35,7 @@ mod profiler;
 mod publish;
 mod registry;
 mod requests;
+mod rest;
 mod runtime;
 mod spans;
 mod symbolizer;

@@ -28,6 +28,7 @@ use crate::natives::Natives;
 use crate::pauses::{Pauses, Stop};
 use crate::publish::Publisher;
 use crate::registry::Registry;
+use crate::rest::Rest;
 use crate::runtime::Runtime;
 use crate::spans::Spans;
 use crate::symbolizer::Symbolizer;
@@ -106,6 +107,7 @@ pub struct Profiler {
     shared: &'static Shared,
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
+    rest: Arc<Rest>,
     spans: Arc<Spans>,
     pauses: Arc<Pauses>,
     /// The next profile's number.
@@ -140,11 +142,13 @@ impl Profiler {
         let off = CpuSampler::new(None, Duration::ZERO, SIGNAL, Log::new(LogLevel::Off, None));
         let registry = Arc::new(Registry::new(shared, Arc::clone(&inbox), off));
         registry.stop();
-        let spans = Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox)));
+        let rest = Arc::new(Rest::default());
+        let spans =
+            Arc::new(Spans::new(Arc::clone(&registry), Arc::clone(&inbox), Arc::clone(&rest)));
         let pauses = Arc::new(Pauses::new(shared, make_stops().map_err(StartError::Memory)?));
         let (profiles, session) = (Arc::default(), Mutex::new(None));
         let id = ::export::random_id();
-        Ok(Self { shared, registry, inbox, spans, pauses, profiles, id, session })
+        Ok(Self { shared, registry, inbox, rest, spans, pauses, profiles, id, session })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Session>> {
@@ -287,6 +291,7 @@ impl Profiler {
             registry: Arc::clone(&self.registry),
             inbox,
             state: Arc::clone(&session.ticker),
+            rest: Arc::clone(&self.rest),
             wall,
             scan: Scan::new(SIGNAL),
             natives: config.native_threads.then(|| Natives::new(Arc::clone(&self.registry))),

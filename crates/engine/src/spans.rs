@@ -16,6 +16,7 @@ use signal::context::Context;
 
 use crate::event::{Event, Inbox, Told};
 use crate::registry::Registry;
+use crate::rest::Rest;
 
 /// What endpoints are called that came when there were too many.
 const OTHERS: &str = "[other endpoints]";
@@ -29,6 +30,7 @@ type Labels = Box<[(String, String)]>;
 pub struct Spans {
     registry: Arc<Registry>,
     inbox: Arc<Inbox>,
+    rest: Arc<Rest>,
     /// Whether tracers are wanted, and the profiler runs.
     open: AtomicBool,
     endpoints: Mutex<Numbers<Box<str>>>,
@@ -38,12 +40,13 @@ pub struct Spans {
 impl Spans {
     /// For tracers, once it is opened.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>) -> Self {
+    pub fn new(registry: Arc<Registry>, inbox: Arc<Inbox>, rest: Arc<Rest>) -> Self {
         let mut endpoints = Numbers::new(ENDPOINTS_MAX);
         endpoints.number(&Box::from(OTHERS), OTHERS.len());
         Self {
             registry,
             inbox,
+            rest,
             open: AtomicBool::new(false),
             endpoints: Mutex::new(endpoints),
             label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
@@ -82,10 +85,13 @@ impl Spans {
         endpoints.saturating_add(sets)
     }
 
-    /// The calling thread's block; `None` if tracers aren't wanted or the thread isn't known.
+    /// The calling thread's block, which is about to be written; `None` if tracers aren't wanted or
+    /// the thread isn't known.
     #[must_use]
     pub fn own_context(&self) -> Option<&'static Context> {
-        self.is_open().then(|| self.registry.own_context()).flatten()
+        let context = self.is_open().then(|| self.registry.own_context()).flatten();
+        self.rest.rouse();
+        context
     }
 
     /// The number of an endpoint's name; that of `OTHERS` if there are too many, and 0 for none.
@@ -111,6 +117,7 @@ impl Spans {
     pub fn request(&self, root: u64, endpoint: u32) {
         if self.is_open() && root != 0 && endpoint != 0 {
             self.inbox.tell(Told::Request { root, endpoint });
+            self.rest.rouse();
         }
     }
 
@@ -143,6 +150,7 @@ impl Spans {
         if is_new && self.is_open() {
             self.inbox.post(Event::Labels { number, pairs });
         }
+        self.rest.rouse();
         number
     }
 }
@@ -155,7 +163,7 @@ impl Spans {
         let log = crate::log::Log::new(config::LogLevel::Off, None);
         let cpu = crate::cpu::CpuSampler::new(None, std::time::Duration::ZERO, 0, log);
         let registry = Registry::new(shared, Arc::clone(&inbox), cpu);
-        let spans = Self::new(Arc::new(registry), inbox);
+        let spans = Self::new(Arc::new(registry), inbox, Arc::default());
         if wanted {
             spans.open();
         }

@@ -12,6 +12,7 @@ use crate::cpu::Scan;
 use crate::event::{Event, Inbox};
 use crate::natives::Natives;
 use crate::registry::{Change, Registry};
+use crate::rest::Rest;
 use crate::wall::WallSampler;
 
 /// Longest sleep when nothing is due: new threads are seen after that.
@@ -80,6 +81,8 @@ pub struct Ticker {
     pub inbox: Arc<Inbox>,
     /// Requests.
     pub state: Arc<TickerState>,
+    /// Whether it rests, for those who begin spans.
+    pub rest: Arc<Rest>,
     /// The wall sampler, unless switched off.
     pub wall: Option<WallSampler>,
     /// The scan sampler: of all threads, or of those that could not have a timer.
@@ -100,6 +103,7 @@ impl Ticker {
         let mut settled = 0;
         let mut quiet_times = 0_u32;
         let _first = self.state.thread.set(std::thread::current());
+        self.rest.begin();
         if let Some(wall) = &mut self.wall {
             wall.keep_files();
         }
@@ -116,6 +120,9 @@ impl Ticker {
                     .saturating_add(jitter.around(self.slowed(self.scan_interval_ns)));
             }
             if let Some(wall) = &mut self.wall {
+                if self.rest.set(wall.rests_from_spans()) {
+                    wall.span_begins();
+                }
                 wall.tick();
                 self.state.wall_samples.store(wall.samples(), Ordering::Relaxed);
             }

@@ -29,12 +29,12 @@
 
 use std::sync::Arc;
 
-use model::limits::{SPAN_GLANCES_MAX, WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
+use model::limits::{WALL_BACKOFF_DIVISOR, WALL_DISTANCE_NS_MAX};
 use model::{Loss, ThreadState};
 use rustc_hash::FxHashMap;
 use signal::context::SpanContext;
 use signal::handler::Shared;
-use signal::record::{Record, ThreadRef};
+use signal::record::ThreadRef;
 use sys::clock;
 use sys::proc::SchedStat;
 use sys::thread_files::ThreadFiles;
@@ -48,9 +48,11 @@ use crate::watched::{Shares, Watched};
 
 mod marks;
 mod schedule;
+mod traced;
 mod wall_thread;
 
 use schedule::Schedule;
+use traced::Traced;
 use wall_thread::WallThread;
 
 /// Delays of a thread that may wait for its next sample, in nanoseconds; with more, one is taken.
@@ -140,9 +142,7 @@ pub struct WallSampler<K = Linux> {
     schedule: Schedule,
     beat: Beat,
     samples: u64,
-    /// Threads whose context a tracer writes, and where the next look at them begins.
-    traced: Vec<ThreadRef>,
-    next_traced: usize,
+    traced: Traced,
 }
 
 /// How often the sampler looks, and at how many.
@@ -187,8 +187,7 @@ impl<K: Kernel> WallSampler<K> {
             schedule: Schedule::default(),
             beat,
             samples: 0,
-            traced: Vec::new(),
-            next_traced: 0,
+            traced: Traced::default(),
         }
     }
 
@@ -212,23 +211,13 @@ impl<K: Kernel> WallSampler<K> {
             look_ns: 0,
             told_late_ns: 0,
             watched: Watched::default(),
+            turned_ns: 0,
             place: None,
             place_context: SpanContext::default(),
         };
         self.threads.insert(thread, new);
         // New threads go first: a short one may never be seen otherwise.
         self.schedule.put(thread, 0, 0);
-    }
-
-    /// A tracer writes a thread's context from now on: it is looked at more often while it has a
-    /// span.
-    pub fn trace(&mut self, thread: ThreadRef) {
-        let record = self.shared.records.get(thread.index as usize);
-        if let (Some(record), Some(wall)) = (record, self.threads.get_mut(&thread)) {
-            // It has had no context since the last visit.
-            wall.watched.begin(record.context(), wall.time_ns);
-            self.traced.push(thread);
-        }
     }
 
     /// Accounts for a thread's time up to its end.
@@ -277,48 +266,6 @@ impl<K: Kernel> WallSampler<K> {
         }
     }
 
-    /// Visits threads that have a span, or had one at their last visit, in turn: a request may be
-    /// over before its thread is due. Those that were visited since `begin_ns` are passed over.
-    fn visit_spans(&mut self, begin_ns: u64) {
-        let mut visited = 0;
-        // Where the next look begins, if this one leaves somebody out.
-        let mut next = None;
-        for _ in 0..self.traced.len().min(SPAN_GLANCES_MAX) {
-            let Some((thread, record)) = self.next_traced() else { continue };
-            let Some(wall) = self.threads.get_mut(&thread) else { continue };
-            let context = record.context();
-            let wants = wall.watched.glance(context, begin_ns) || context.has_span();
-            if !wants || wall.time_ns >= begin_ns || visited >= self.beat.span_threads {
-                continue;
-            }
-            visited = visited.saturating_add(1);
-            if let Some(mut wall) = self.threads.remove(&thread) {
-                // It is visited when it is due all the same.
-                self.visit(thread, &mut wall, UNSEEN_NS_MAX);
-                self.threads.insert(thread, wall);
-            }
-            if visited == self.beat.span_threads {
-                next = Some(self.next_traced);
-            }
-        }
-        self.next_traced = next.unwrap_or(self.next_traced);
-    }
-
-    /// The next of the threads whose context is written. One that has ended is taken off the list.
-    fn next_traced(&mut self) -> Option<(ThreadRef, &'static Record)> {
-        if self.next_traced >= self.traced.len() {
-            self.next_traced = 0;
-        }
-        let thread = *self.traced.get(self.next_traced)?;
-        let record = self.shared.records.get(thread.index as usize)?;
-        if record.generation() != thread.generation || record.tid() == 0 {
-            self.traced.swap_remove(self.next_traced);
-            return None;
-        }
-        self.next_traced = self.next_traced.saturating_add(1);
-        Some((thread, record))
-    }
-
     /// Charges all time up to now, or to when those clocks were read that are known.
     pub fn settle(&mut self, readings: &Readings) {
         let mut all = std::mem::take(&mut self.threads);
@@ -335,14 +282,11 @@ impl<K: Kernel> WallSampler<K> {
         self.threads = all;
     }
 
-    /// When the next thread is due, in monotonic nanoseconds. Whether threads have a span is to be
-    /// seen at each tick.
+    /// When the next thread is due, or the next look for spans, in monotonic nanoseconds.
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
-        if !self.traced.is_empty() && self.beat.span_threads > 0 {
-            return Some(0);
-        }
-        self.schedule.next_due_ns()
+        let spans_due_ns = self.spans_due_ns();
+        [spans_due_ns, self.schedule.next_due_ns()].into_iter().flatten().min()
     }
 
     /// Visits made so far.

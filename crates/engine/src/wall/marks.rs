@@ -59,6 +59,7 @@ mod tests {
             look_ns: 50,
             told_late_ns: 0,
             watched: Watched::default(),
+            turned_ns: 0,
             place: None,
             place_context: signal::context::SpanContext::default(),
         }

@@ -36,6 +36,8 @@ pub(super) struct WallThread {
     pub(super) told_late_ns: u64,
     /// Which request it works for.
     pub(super) watched: Watched,
+    /// When another request than before was last found at a visit.
+    pub(super) turned_ns: u64,
     /// Where it was last blocked ([`BlockedStack::place`]).
     pub(super) place: Option<u64>,
     /// Which it worked for where it was last blocked.
@@ -120,9 +122,13 @@ impl WallThread {
     /// Whom the time since the last visit belongs to.
     pub(super) fn shares(&mut self, thread: ThreadRef, shared: &Shared, now_ns: u64) -> Shares {
         let record = shared.records.get(thread.index as usize);
-        record.map_or_else(Shares::default, |record| {
+        let shares = record.map_or_else(Shares::default, |record| {
             self.watched.visit(record.context(), self.time_ns, now_ns)
-        })
+        });
+        if shares.changed {
+            self.turned_ns = now_ns;
+        }
+        shares
     }
 
     /// Notes a wait that lies within the time since the last visit.

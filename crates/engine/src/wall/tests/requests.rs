@@ -132,7 +132,6 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     // Their contexts are written, but none has a span: one a tick, in turn.
     threads.iter().for_each(|thread| wall.trace(*thread));
     assert_eq!([visited(&mut wall), visited(&mut wall)], [[0], [1]]);
-    assert_eq!(wall.next_due_ns(), Some(0), "a span may begin at any time");
     for index in [11, 12, 13] {
         write(shared.records[index].context(), 1);
     }
@@ -144,7 +143,7 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
     wall.remove(threads[12], wall.kernel.now_ns, wall.kernel.cpu_ns);
     write(shared.records[5].context(), 1);
     assert_eq!(visited(&mut wall), [5, 11]);
-    assert_eq!(wall.traced.len(), 19);
+    assert_eq!(wall.traced.threads.len(), 19);
     assert_eq!(visited(&mut wall), [5, 6, 13]);
     for record in shared.records.iter().take(20) {
         write(record.context(), 0);
@@ -164,4 +163,45 @@ fn threads_with_a_span_are_visited_at_each_tick_besides_the_others() {
         })
         .sum();
     assert_eq!(waited_ns, 19 * (wall.kernel.now_ns - start_ns));
+}
+
+#[test]
+fn looks_for_spans_are_rare_while_there_are_none() {
+    let mut wall = watching();
+    wall.shared.records[0].open(TID, 0, 0, 0);
+    wall.trace(THREAD);
+    wall.kernel.begin(Doing::Blocked(1));
+    wall.span_begins();
+    let context = wall.shared.records[0].context();
+    // Looks over so many seconds, each no later after the last than a 64th of the time since.
+    let looks = |wall: &mut WallSampler<World>, seconds: u64| {
+        let begin_ns = wall.kernel.now_ns;
+        let mut looks = 0;
+        while wall.kernel.now_ns < begin_ns + seconds * 1_000_000_000 {
+            wall.tick();
+            let now_ns = wall.kernel.now_ns;
+            let distance_ns = wall.spans_due_ns().expect("there may be some") - now_ns;
+            assert!(distance_ns <= ((now_ns - begin_ns) / 64).min(RESTING_ROUND_NS));
+            assert_eq!(wall.rests_from_spans(), distance_ns > TICK_NS);
+            wall.kernel.pass(distance_ns.max(TICK_NS));
+            looks += 1;
+        }
+        looks
+    };
+    assert!((64..=400).contains(&looks(&mut wall, 60)), "none has a span");
+    assert!(wall.rests_from_spans());
+    wall.span_begins();
+    wall.tick();
+    assert!(!wall.rests_from_spans(), "one begins");
+    // At work for it: at each tick.
+    write(context, 7);
+    wall.kernel.begin(Doing::Runs);
+    assert_eq!(looks(&mut wall, 10), 1000);
+    // It waits, and waits on; then the span ends.
+    wall.kernel.begin(Doing::Blocked(2));
+    assert!((64..=400).contains(&looks(&mut wall, 60)), "as rarely as at all that is blocked");
+    assert!(wall.rests_from_spans());
+    write(context, 0);
+    wall.tick();
+    assert!(!wall.rests_from_spans(), "the next may begin soon");
 }
