@@ -1,4 +1,5 @@
 using System;
+using System.Runtime.CompilerServices;
 using System.Threading;
 
 namespace Corprof.Spans;
@@ -45,9 +46,7 @@ static class Arrivals
 
     /// <summary>
     /// Called on the thread that loads an assembly. The runtime holds other threads that want the
-    /// same one until this returns, so nothing of it has run by then. Only where the server's comes
-    /// first it is we who load that of activities: another thread's first one, begun within these
-    /// milliseconds, may be missed.
+    /// same one until this returns, so nothing of it has run by then.
     /// </summary>
     static void OnLoad(object? sender, AssemblyLoadEventArgs load)
     {
@@ -66,15 +65,33 @@ static class Arrivals
     {
         if (name == null)
             return;
-        var isServer = name.StartsWith(Server, StringComparison.Ordinal);
-        if (!isServer && !name.StartsWith(Activity, StringComparison.Ordinal))
-            return;
-        // Before anything loads the other one, which comes here again.
+        if (name.StartsWith(Activity, StringComparison.Ordinal))
+            FollowActivities();
+        else if (name.StartsWith(Server, StringComparison.Ordinal))
+            FollowRequests();
+    }
+
+    static void FollowActivities()
+    {
         if (Interlocked.Exchange(ref activities, 1) == 0)
             Activities.Follow();
-        if (!isServer || Interlocked.Exchange(ref servers, 1) != 0)
+    }
+
+    static void FollowRequests()
+    {
+        // Before anything loads another one of the server's, which comes here again.
+        if (Interlocked.Exchange(ref servers, 1) != 0)
             return;
+        // It is their own arrival that has activities followed, here or on a thread that loads them
+        // at this very moment, since only that holds up who wants to begin one. Our own lock can't:
+        // that thread would wait for it, and we for that thread.
+        LoadActivities();
+        // If they were there before we listened.
+        FollowActivities();
         AppDomain.CurrentDomain.AssemblyLoad -= OnLoad;
         HttpRequests.Follow();
     }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void LoadActivities() => GC.KeepAlive(typeof(System.Diagnostics.Activity));
 }

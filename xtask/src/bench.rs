@@ -192,27 +192,28 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if asked.names.iter().all(|name| [MICRO, HANDLER, WAKE].contains(name)) {
         return Ok(());
     }
-    let rig = Rig::set_up()?;
+    // No browser, and of the programs those that run.
+    let rig = Rig::ensure()?;
     // The rig stands in cargo's target folder, wherever that is.
     let target = rig.root().parent().context("the rig stands nowhere")?;
     let product = product::build(target)?;
     // Else it would write over what an earlier run has found.
     if cost::NAMES.iter().any(|name| asked.has(name)) {
-        cost::run(&asked.names, &asked.wanted, &rig, &product, target)?;
+        cost::run(&asked.names, &asked.wanted, rig, &product, target)?;
     }
     let rounds = asked.rounds();
     for bench in BENCHES.iter().filter(|bench| asked.has(bench.name)) {
-        let runs = measure(bench, rounds, &rig, &product, target)?;
+        let runs = measure(bench, rounds, rig, &product, target)?;
         print!("{}", table(bench, &runs)?);
     }
     if asked.has(THREADS) {
-        thread_cost::run(&asked.threads, asked.seconds, &rig, &product, target)?;
+        thread_cost::run(&asked.threads, asked.seconds, rig, &product, target)?;
     }
     if asked.has(ATTACH) {
-        attach_cost::run(rounds, &rig, &product, target)?;
+        attach_cost::run(rounds, rig, &product, target)?;
     }
     if asked.has(EXPORT) {
-        export_cost::run(rounds, &rig, &product, target)?;
+        export_cost::run(rounds, rig, &product, target)?;
     }
     Ok(())
 }

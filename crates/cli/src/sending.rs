@@ -21,8 +21,7 @@ use crate::{files, holder, note, table, warn};
 pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
     let config = config(&args.to).map_err(Failure::with(USAGE))?;
     let destinations = targets(&config)?;
-    let mut failed = 0;
-    let mut taken = 0;
+    let (mut taken, mut known, mut failed) = (0, 0, 0);
     for path in &args.files {
         for file in files::expand(path)? {
             let profile = files::read(&file)?.profile;
@@ -39,7 +38,8 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
                 let verdict = send(&config, destination, &profile)?;
                 let (file, place) = (file.display(), &destination.address);
                 match verdict {
-                    Verdict::Taken => taken += 1,
+                    Verdict::Taken { was_there: false } => taken += 1,
+                    Verdict::Taken { was_there: true } => known += 1,
                     Verdict::Later { why, .. } | Verdict::Never(why) => {
                         failed += 1;
                         let hint = access(destination.target, &why);
@@ -50,7 +50,12 @@ pub fn upload(args: &UploadArgs) -> Result<u8, Failure> {
             }
         }
     }
-    note(format!("{taken} sent, {failed} not taken"));
+    let known = match known {
+        0 => String::new(),
+        1 => ", 1 was there already".to_owned(),
+        _ => format!(", {known} were there already"),
+    };
+    note(format!("{taken} sent{known}, {failed} not taken"));
     Ok(if failed == 0 { 0 } else { FAILED })
 }
 

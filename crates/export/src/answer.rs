@@ -15,6 +15,8 @@ const INTERIM_MAX: usize = 8;
 /// Longest `Retry-After` that is heeded, also of a server that says what is no time: as long as the
 /// longest wait of our own, and a try every five minutes harms nobody.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+/// The header in which `corprof serve` says how many of the profiles were there already.
+const REPEATED: &str = "corprof-repeated";
 
 /// Reads an answer, to the end of its text or as much of it as is wanted.
 ///
@@ -96,20 +98,23 @@ fn parse_head(head: &[u8]) -> Result<(Answer, bool, Option<usize>), Fault> {
     let status = status.and_then(|line| line.split(' ').nth(1));
     let status = status.filter(|digits| digits.len() == 3).and_then(|digits| digits.parse().ok());
     let status = status.filter(|status| (100..600).contains(status)).ok_or(Fault::NotHttp)?;
-    let (mut retry_after, mut is_chunked, mut length) = (None, false, None);
+    let mut answer = Answer { status, ..Answer::default() };
+    let (mut is_chunked, mut length) = (false, None);
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("retry-after") {
             // A date is as good as nothing: the clocks may differ, and waiting grows anyway.
             let seconds = value.parse::<u64>().ok().map(Duration::from_secs);
-            retry_after = seconds.map(|time| time.min(RETRY_AFTER_MAX));
+            answer.retry_after = seconds.map(|time| time.min(RETRY_AFTER_MAX));
+        } else if name.eq_ignore_ascii_case(REPEATED) {
+            answer.was_there = value.parse::<u64>().is_ok_and(|profiles| profiles > 0);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             is_chunked = value.to_ascii_lowercase().contains("chunked");
         } else if name.eq_ignore_ascii_case("content-length") {
             length = value.parse::<usize>().ok();
         }
     }
-    Ok((Answer { status, retry_after, text: Vec::new() }, is_chunked, length))
+    Ok((answer, is_chunked, length))
 }
 
 /// What there is of the text. The status is known, so no error matters any more.
@@ -218,6 +223,20 @@ mod tests {
         }
         let interim = "HTTP/1.1 102 Wait\r\n\r\n".repeat(INTERIM_MAX + 1);
         assert_eq!(both(interim.as_bytes()), Err(Fault::NotHttp));
+    }
+
+    #[test]
+    fn what_was_there_already_is_known() {
+        for (header, was_there) in [
+            ("Corprof-Repeated: 1", true),
+            ("corprof-repeated:12", true),
+            ("Corprof-Repeated: 0", false),
+            ("Corprof-Repeated: yes", false),
+            ("Repeated: 1", false),
+        ] {
+            let answer = both(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
+            assert_eq!(answer.map(|answer| answer.was_there), Ok(was_there), "{header}");
+        }
     }
 
     /// Comes, and then nothing any more: a read too many fails the test.

@@ -342,7 +342,7 @@ impl Core {
     pub fn done(&mut self, job: &Job, result: Result<Answer, Fault>, now_ns: u64) {
         let Some(lane) = self.lanes.get_mut(job.lane) else { return };
         match Verdict::of(result, &lane.destination.hidden()) {
-            Verdict::Taken => {
+            Verdict::Taken { .. } => {
                 lane.counts.sent = lane.counts.sent.saturating_add(1);
                 self.recovered(job.lane);
                 self.forget(job, true);

@@ -20,12 +20,14 @@ pub struct Request {
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Its status.
     pub status: u16,
     /// How long to wait, if it says so.
     pub retry_after: Option<Duration>,
+    /// Whether it says that what was sent is there already, as `corprof serve` does.
+    pub was_there: bool,
     /// The beginning of its text; anybody's.
     pub text: Vec<u8>,
 }

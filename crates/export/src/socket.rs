@@ -126,6 +126,8 @@ mod tests {
         let begin = Instant::now();
         let deadline = Deadline::after(Duration::from_secs(2), &Cut::default());
         let mut socket = Socket::connect(&address, &deadline).expect("connected");
+        // Who says nothing at all is not let in.
+        socket.write_all(b"x").expect("written");
         let visitor = silent.accept(Some(LONG)).expect("no trouble").expect("somebody");
         let late = socket.read(&mut [0; 8]).map_err(|error| error.kind());
         assert_eq!(late, Err(ErrorKind::TimedOut));

@@ -15,7 +15,10 @@ const SECRET_MIN: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is theirs now.
-    Taken,
+    Taken {
+        /// Whether it was before, as they say: after an answer that was lost, or sent twice.
+        was_there: bool,
+    },
     /// It may be taken another time.
     Later {
         /// Why not now.
@@ -103,7 +106,7 @@ impl Verdict {
         let text = shown(&answer.text, hidden);
         let why = Why::Status { status: answer.status, text };
         match answer.status {
-            200..300 => Self::Taken,
+            200..300 => Self::Taken { was_there: answer.was_there },
             408 | 425 | 429 | 500..600 => Self::Later { why, after: answer.retry_after },
             _ => Self::Never(why),
         }
@@ -138,9 +141,9 @@ mod tests {
     use super::*;
 
     fn verdict(status: u16) -> &'static str {
-        let answer = Answer { status, retry_after: None, text: Vec::new() };
+        let answer = Answer { status, ..Answer::default() };
         match Verdict::of(Ok(answer), &[]) {
-            Verdict::Taken => "taken",
+            Verdict::Taken { .. } => "taken",
             Verdict::Later { .. } => "later",
             Verdict::Never(_) => "never",
         }
@@ -164,18 +167,18 @@ mod tests {
     #[test]
     fn what_they_say_is_shown_without_secrets_and_in_one_line() {
         let text = b"bad key 'abc123'\r\n\x1b[31m and\tmore \xff".to_vec();
-        let answer = Answer { status: 403, retry_after: None, text };
+        let answer = Answer { status: 403, text, ..Answer::default() };
         let Verdict::Never(why) = Verdict::of(Ok(answer), &["".to_owned(), "abc123".to_owned()])
         else {
             panic!("taken")
         };
         let shown = why.to_string();
         assert!(shown.ends_with(": bad key '[secret]' [31m and more \u{fffd}"), "{shown}");
-        let cut = Answer { status: 400, retry_after: None, text: b"no: abc12".to_vec() };
+        let cut = Answer { status: 400, text: b"no: abc12".to_vec(), ..Answer::default() };
         let hidden = ["abc123".to_owned(), "xyz-xyz".to_owned()];
         let Verdict::Never(why) = Verdict::of(Ok(cut), &hidden) else { panic!("taken") };
         assert_eq!(why.to_string(), "status 400: no:");
-        let long = Answer { status: 400, retry_after: None, text: vec![b'x'; 4000] };
+        let long = Answer { status: 400, text: vec![b'x'; 4000], ..Answer::default() };
         let Verdict::Never(Why::Status { text, .. }) = Verdict::of(Ok(long), &[]) else {
             panic!("taken")
         };

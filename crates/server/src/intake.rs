@@ -20,6 +20,8 @@ const OWN: &str = "/v1/push";
 const PUSH: &str = "/push.v1.PusherService/Push";
 const INGEST: &str = "/ingest";
 const OTLP: &str = "/v1development/profiles";
+/// The header that says how many profiles were there already.
+const REPEATED: &str = "Corprof-Repeated";
 /// Bytes of a body, as it is sent.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a body, or of all the profiles in it, once they are inflated.
@@ -90,13 +92,18 @@ pub fn is_push(path: &str) -> bool {
     [OWN, PUSH, INGEST, OTLP].contains(&path)
 }
 
-/// What is said once a push is taken: the empty answer of its protocol.
+/// What is said once a push is taken: the empty answer of its protocol, and in a header how many of
+/// its profiles were there already.
 #[must_use]
-pub fn taken(path: &str) -> Response {
-    match path {
+pub fn taken(path: &str, repeated: usize) -> Response {
+    let response = match path {
         PUSH => Response::of("application/proto", ""),
         OTLP => Response::of("application/x-protobuf", ""),
         _ => Response::json("{}"),
+    };
+    match repeated {
+        0 => response,
+        _ => response.with(REPEATED, repeated.to_string()),
     }
 }
 
@@ -275,8 +282,9 @@ fn part<'a>(body: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
 }
 
 /// What a profile is of. Files of ours say it: a period of a process, in one of the formats that it
-/// is sent in. Of others it is their bytes: who sends again because an answer was lost sends the
-/// same.
+/// is sent in. Of others it is their bytes, with the instance: who sends again because an answer
+/// was lost sends the same. Of those that say when they were taken no other has these bytes; of the
+/// rest, version and labels may be what tells two apart.
 fn origin(told: &Told, bytes: &[u8], profile: &Profile, begin_us: u64) -> String {
     match &profile.report {
         Some(report) if !report.instance.is_empty() => {
@@ -286,8 +294,12 @@ fn origin(told: &Told, bytes: &[u8], profile: &Profile, begin_us: u64) -> String
         _ => {
             // By a sum that can be made to order one could have another's profile taken for known.
             let mut sum = Sha256::new();
-            let labels = told.labels.iter().flat_map(|(name, value)| [name, value]);
-            for text in [&told.version, &told.instance].into_iter().chain(labels) {
+            let mut texts = vec![&told.instance];
+            if profile.period.start_unix_ns == 0 {
+                texts.push(&told.version);
+                texts.extend(told.labels.iter().flat_map(|(name, value)| [name, value]));
+            }
+            for text in texts {
                 sum.update(text.as_bytes());
                 sum.update([0]);
             }

@@ -60,6 +60,21 @@ fn a_program_that_traces_nothing_has_nothing_of_it_loaded() -> Result<()> {
     Ok(())
 }
 
+/// Also where it is the server's assembly that comes first, and the hook that loads the other one:
+/// who waits for that begins an activity as soon as it may.
+#[test]
+fn the_first_activity_of_all_is_seen() -> Result<()> {
+    for version in [Net9, Net10] {
+        let Some(session) = Session::new("early", "early", version)? else { continue };
+        let run = session.with_spans()?.run()?;
+        let mut checks = run.checks();
+        let (begun, seen) = (run.number("begun")?, run.number("seen")?);
+        checks.that((begun, seen) == (1, 1), format!("{seen} of {begun} seen"));
+        checks.done()?;
+    }
+    Ok(())
+}
+
 /// On old versions and on new ones, without an agent and with one that does nothing.
 #[test]
 fn without_a_profiler_it_does_nothing() -> Result<()> {

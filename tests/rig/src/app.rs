@@ -18,7 +18,7 @@ use crate::unavailable::Unavailable;
 use crate::wine::{Dotnet, Wine};
 
 /// The names of the test programs.
-pub const APPS: [&str; 26] = [
+pub const APPS: [&str; 27] = [
     "plain",
     "split",
     "busy",
@@ -45,10 +45,11 @@ pub const APPS: [&str; 26] = [
     "lines-embedded",
     "cost",
     "relay",
+    "early",
 ];
 
 /// The programs that need ASP.NET Core.
-const WEB: [&str; 2] = ["web", "requests"];
+const WEB: [&str; 3] = ["web", "requests", "early"];
 /// A program that is another one again, with its PDB inside of the assembly.
 const EMBEDDED: &str = "-embedded";
 /// The programs that set labels.

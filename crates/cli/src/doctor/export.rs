@@ -43,7 +43,7 @@ pub fn summary(checks: &[Check]) -> String {
 fn check(target: Target, place: &str, verdict: &Verdict) -> Check {
     let name = target.name();
     let why = match verdict {
-        Verdict::Taken => {
+        Verdict::Taken { .. } => {
             return Check::fine(Topic::Export, format!("{name} at {place} took a tiny profile"));
         }
         Verdict::Later { why, .. } | Verdict::Never(why) => why,

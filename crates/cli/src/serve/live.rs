@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -42,6 +42,8 @@ pub struct Live {
     /// Held while an older time is read: one after the other, or all of them would be in memory.
     reading: Mutex<()>,
     epochs: AtomicU64,
+    /// Whether a push has deleted what the columns still have.
+    has_deleted: AtomicBool,
     /// Wakes who maintains it.
     wake: SyncSender<()>,
 }
@@ -62,6 +64,7 @@ impl Live {
             reading: Mutex::new(()),
             // Numbers of an earlier process are none of ours.
             epochs: AtomicU64::new(now.saturating_mul(1_000)),
+            has_deleted: AtomicBool::new(false),
             wake,
         };
         live.rebuild(now);
@@ -105,15 +108,21 @@ impl Live {
     fn write(&self, uploads: Vec<Upload>, now: u64) -> io::Result<(Vec<Upload>, Vec<Upload>)> {
         // Before it is looked what is there: the same may be sent twice at a time.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (repeated, new) = {
-            let store = self.store();
-            uploads.into_iter().partition::<Vec<_>, _>(|upload| store.has(&upload.meta))
-        };
+        let mut is_new = self.store().new_of(uploads.iter().map(|one| &one.meta)).into_iter();
+        let (new, repeated): (Vec<_>, Vec<_>) =
+            uploads.into_iter().partition(|_| is_new.next().unwrap_or(true));
         if new.is_empty() {
             return Ok((new, repeated));
         }
         let records: Vec<_> = new.iter().map(|one| (&one.meta, one.bytes.as_slice())).collect();
-        let appending = self.store().begin(now)?;
+        let appending = {
+            let mut store = self.store();
+            if store.make_room(new.iter().map(|one| &one.meta), now)? > 0 {
+                self.has_deleted.store(true, Ordering::Relaxed);
+                let _ = self.wake.try_send(());
+            }
+            store.begin(now)?
+        };
         // Others may ask the store while the disk writes.
         let written = appending.write(&records)?;
         self.store().commit(written);
@@ -199,6 +208,7 @@ impl Live {
     /// That of the disk.
     pub fn maintain(&self, now: u64) -> io::Result<()> {
         let deleted = self.store().expire(now)?;
+        let has_deleted = self.has_deleted.swap(false, Ordering::Relaxed) || deleted > 0;
         let begin_us = self.begin_us(now);
         let (is_too_long, is_too_much) = {
             let api = self.api();
@@ -206,7 +216,7 @@ impl Live {
             let old = columns.sources.iter().filter(|source| source.end_us() < begin_us).count();
             (old * 4 > columns.sources.len(), columns.bytes() > BYTES_MAX)
         };
-        if is_too_long || is_too_much || deleted > 0 {
+        if is_too_long || is_too_much || has_deleted {
             self.rebuild(now);
         }
         Ok(())

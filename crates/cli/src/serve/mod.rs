@@ -160,7 +160,7 @@ impl Service {
             }
         };
         if uploads.iter().all(Upload::is_probe) {
-            return intake::taken(&request.path);
+            return intake::taken(&request.path, 0);
         }
         let sender = uploads.first().map_or(String::new(), |upload| {
             format!("{}\n{}", upload.meta.service, upload.meta.instance)
@@ -183,7 +183,7 @@ impl Service {
                 self.counters.taken.fetch_add(count - left_out, Ordering::Relaxed);
                 self.counters.bytes.fetch_add(bytes - bytes_left_out, Ordering::Relaxed);
                 self.tell_repeated(&repeated);
-                intake::taken(&request.path)
+                intake::taken(&request.path, repeated.len())
             }
             Err(error) => {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! `corprof serve`: what is pushed is there, whatever happens; what makes no sense changes nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod again;
 mod limits;
 mod load;
 #[path = "../support/mod.rs"]
@@ -171,68 +172,6 @@ fn what_comes_late_is_of_its_own_time() {
     let begin_us = old.period.start_unix_ns / 1_000;
     let span = format!("span={begin_us}-{}", begin_us + 1_000_000);
     assert_eq!(whole(&server, &span), old.total().cpu_ns);
-}
-
-/// Who did not hear that a profile was taken sends it again, and a person may upload files twice.
-#[test]
-fn what_is_sent_again_counts_once() {
-    let dir = Dir::new();
-    let server = serve(&dir, &[]);
-    let file = |instance: &str, seq: u64| {
-        let (mut profile, _) = recent(1, 20);
-        let (instance, service) = (instance.to_owned(), "shop".to_owned());
-        let service_version = "1.0".to_owned();
-        let report = SelfReport { pid: 7, service, instance, seq, ..SelfReport::default() };
-        profile.report = Some(SelfReport { service_version, ..report });
-        profile
-    };
-    let first = file("0123456789abcdef0123456789abcdef", 3);
-    let begun = first.period;
-    let of = |mut profile: Profile| {
-        profile.period = begun;
-        profile
-    };
-    let second = of(file("0123456789abcdef0123456789abcdef", 4));
-    let other = of(file("0123456789abcdef0123456789abcde0", 3));
-    let own = |profile: &Profile| profile::pprof::write(profile, Vec::new()).unwrap();
-    let series = write_for(Dialect::Pyroscope, &first, Vec::new()).unwrap();
-    let (_, of_others) = recent(9, 20);
-    let sent = |server: &Running| {
-        let push = |what: &[u8]| {
-            let answer = server.post("/v1/push?service=shop", what);
-            assert_eq!((answer.status, answer.text().as_str()), (200, "{}"));
-        };
-        for body in [&own(&first), &own(&second), &own(&other), &series, &of_others] {
-            push(body);
-        }
-        // Whatever else is told of it.
-        assert_eq!(
-            server.post("/v1/push?service=shop&version=2&instance=b", &own(&first)).status,
-            200
-        );
-        // Of other services it is another.
-        assert_eq!(server.post("/v1/push?service=copy", &own(&first)).status, 200);
-        let counts = ["corprof_profiles_taken_total", "corprof_profiles_repeated_total"];
-        counts.map(|name| metric(server, name))
-    };
-    // An instance is kept with what is known of each profile, so it has a bound as all texts.
-    for instance in ["x".repeat(1025), "a\nb".to_owned()] {
-        let answer = server.post("/v1/push?service=shop", &own(&file(&instance, 3)));
-        assert_eq!(answer.status, 400, "{}", answer.text());
-    }
-    assert_eq!(sent(&server), [6, 1]);
-    assert_eq!(sent(&server), [6, 8]);
-    drop(server);
-    // Also after a start.
-    let server = serve(&dir, &[]);
-    assert_eq!(sent(&server), [0, 7]);
-    let header = header(&server);
-    let sources = header["sources"].as_array().unwrap();
-    let versions: Vec<&str> = sources.iter().filter_map(|s| s["version"].as_str()).collect();
-    // That of the file, where it has one.
-    assert_eq!(versions, ["1.0", "1.0", "1.0", "1.0", "", "1.0"]);
-    let cpu = first.total().cpu_ns;
-    assert_eq!(whole(&server, "service=copy"), cpu);
 }
 
 /// As `corprof top` calls it; also of what is read from the disk.

@@ -105,7 +105,7 @@ impl Drop for Rig {
 }
 
 fn status(status: u16) -> Result<Answer, Fault> {
-    Ok(Answer { status, retry_after: None, text: b"because of planted-secret".to_vec() })
+    Ok(Answer { status, text: b"because of planted-secret".to_vec(), ..Answer::default() })
 }
 
 fn down() -> Result<Answer, Fault> {
@@ -152,7 +152,7 @@ fn who_wants_to_be_left_alone_is() {
     let mut rig = Rig::new("alone", &[Target::Otlp], 256);
     rig.offer(Target::Otlp, 1);
     let later = |_: &str, _: u8| {
-        Ok(Answer { status: 429, retry_after: Some(Duration::from_secs(90)), text: vec![] })
+        Ok(Answer { status: 429, retry_after: Some(Duration::from_secs(90)), ..Answer::default() })
     };
     rig.send(0, later);
     assert_eq!(rig.core.due_ns(), Some(90 * SECOND));
@@ -187,7 +187,7 @@ fn a_refusal_in_other_words_is_the_same_one() {
         rig.offer(Target::Datadog, n);
         let status = if n <= 3 { 401 } else { 400 };
         let text = |n: u8| format!("request {n}").into_bytes();
-        rig.send(0, |_, n| Ok(Answer { status, retry_after: None, text: text(n) }));
+        rig.send(0, |_, n| Ok(Answer { status, text: text(n), ..Answer::default() }));
     }
     assert_eq!(rig.counts(0).refused, 6);
     let said = rig.said.lock().expect("said");

@@ -30,11 +30,16 @@ pub(crate) fn destination(config: &ServerConfig) -> Result<Destination, BadDesti
 pub(crate) fn parcel(profile: &Profile, identity: &Identity) -> io::Result<Parcel> {
     let pprof = write(profile, Vec::new())?;
     let id = format!("{}-{}", identity.uuid(), seq(profile));
+    // In a container each process is number 1. Files of others name no process, and who sends one
+    // is another process each time.
+    let instance = profile
+        .report
+        .as_ref()
+        .map_or(String::new(), |_| format!("{} {}", identity.host, identity.pid).trim().to_owned());
     let own = [
         ("service_name", identity.service.clone()),
         ("version", identity.version.clone()),
-        // In a container each process is number 1.
-        ("instance", format!("{} {}", identity.host, identity.pid).trim().to_owned()),
+        ("instance", instance),
         ("environment", identity.environment.clone()),
     ];
     let labels = distinct(own, &identity.tags);

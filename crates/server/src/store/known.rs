@@ -25,9 +25,11 @@ impl Index {
         }
     }
 
-    /// Whether it is there.
-    pub(super) fn has(&self, meta: &Meta) -> bool {
-        self.number(meta).is_some_and(|number| self.known.contains(&number))
+    /// Which of these are new: not there, and none that stands before them.
+    pub(super) fn new_of<'a>(&self, metas: impl Iterator<Item = &'a Meta>) -> Vec<bool> {
+        let mut before = HashSet::new();
+        let mut is_new = |number| !self.known.contains(&number) && before.insert(number);
+        metas.map(|meta| self.number(meta).is_none_or(&mut is_new)).collect()
     }
 
     /// Forgets all but these.

@@ -26,7 +26,8 @@ pub use segment::{Appending, Written};
 const SEGMENT_BYTES: u64 = 32 << 20;
 const SEGMENT_SECONDS: u64 = 3_600;
 
-/// Bytes of memory of what is known of profiles: a million and more of them.
+/// Bytes of memory of what is known of profiles: a million and more of them. What is being written
+/// is never deleted, and is a small part of it: a segment and one push.
 const KNOWN_BYTES_MAX: u64 = 512 << 20;
 
 /// What is kept.
@@ -78,6 +79,9 @@ pub struct Store {
     segments: Vec<Segment>,
     entries: Vec<Entry>,
     index: Index,
+    /// Bytes of memory of what is known of the profiles, and how many there may be.
+    known: u64,
+    known_max: u64,
     numbers: Numbers,
     /// Locked as long as the store is there.
     _lock: File,
@@ -103,6 +107,8 @@ impl Store {
             segments: Vec::new(),
             entries: Vec::new(),
             index: Index::default(),
+            known: 0,
+            known_max: KNOWN_BYTES_MAX,
             numbers: Numbers::default(),
             _lock: lock,
         };
@@ -116,19 +122,39 @@ impl Store {
             store.segments.push(found.segment);
         }
         store.index.set(store.entries.iter().map(|entry| &entry.meta));
+        store.known = store.entries.iter().map(|entry| entry.meta.size()).sum();
         Ok(store)
     }
 
     /// Puts profiles in; all of them are on disk when this returns, or none is there. (Who is
     /// killed meanwhile may find some: their sender was not told, and sends them again. They are
-    /// there by then: see [`Store::has`].)
+    /// there by then: see [`Store::new_of`].)
     ///
     /// # Errors
     /// That of the system. The store is as before.
     pub fn put(&mut self, profiles: &[(&Meta, &[u8])], now: u64) -> io::Result<()> {
+        self.make_room(profiles.iter().map(|(meta, _)| *meta), now)?;
         let written = self.begin(now)?.write(profiles)?;
         self.commit(written);
         Ok(())
+    }
+
+    /// Before [`Store::begin`]: deletes the oldest where there would be too much in memory with
+    /// what is known of these; says how many profiles that were.
+    ///
+    /// # Errors
+    /// That of the system; what could be deleted is.
+    pub fn make_room<'a>(
+        &mut self,
+        metas: impl IntoIterator<Item = &'a Meta>,
+        now: u64,
+    ) -> io::Result<u64> {
+        let more: u64 = metas.into_iter().map(Meta::size).sum();
+        if self.known.saturating_add(more) <= self.known_max {
+            return Ok(0);
+        }
+        let gone = self.too_much(now, self.known_max.saturating_sub(more));
+        self.delete(&gone)
     }
 
     /// The first of the three steps of [`Store::put`], for who does not want to hold the store
@@ -162,14 +188,18 @@ impl Store {
         if let Some(segment) = self.segments.last_mut() {
             segment.grow(&written);
         }
-        written.entries.iter().for_each(|entry| self.index.add(&entry.meta));
+        for entry in &written.entries {
+            self.index.add(&entry.meta);
+            self.known += entry.meta.size();
+        }
         self.entries.extend(written.entries);
     }
 
-    /// Whether a profile of the same service and origin is there.
+    /// Which of these are new, in their order: no profile of the same service and origin is there
+    /// or stands before them.
     #[must_use]
-    pub fn has(&self, meta: &Meta) -> bool {
-        self.index.has(meta)
+    pub fn new_of<'a>(&self, metas: impl IntoIterator<Item = &'a Meta>) -> Vec<bool> {
+        self.index.new_of(metas.into_iter())
     }
 
     /// All profiles, in the order in which they came.
@@ -202,7 +232,12 @@ impl Store {
     /// # Errors
     /// That of the system; what could be deleted is.
     pub fn expire(&mut self, now: u64) -> io::Result<u64> {
-        let gone = self.too_much(now, KNOWN_BYTES_MAX);
+        let gone = self.too_much(now, self.known_max);
+        self.delete(&gone)
+    }
+
+    /// Deletes the segments of these numbers.
+    fn delete(&mut self, gone: &[u64]) -> io::Result<u64> {
         let mut result = Ok(());
         self.segments.retain(|segment| {
             if !gone.contains(&segment.number) {
@@ -219,6 +254,7 @@ impl Store {
         let deleted = (before - self.entries.len()) as u64;
         if deleted > 0 {
             self.index.set(self.entries.iter().map(|entry| &entry.meta));
+            self.known = self.entries.iter().map(|entry| entry.meta.size()).sum();
         }
         self.numbers.deleted += deleted;
         result.map(|()| deleted)
@@ -230,7 +266,7 @@ impl Store {
         for entry in &self.entries {
             *known_of.entry(entry.place.segment).or_default() += entry.meta.size();
         }
-        let mut known: u64 = known_of.values().sum();
+        let mut known = self.known;
         let mut bytes: u64 = self.segments.iter().map(Segment::bytes).sum();
         let mut gone = Vec::new();
         // The last one is being written.

@@ -203,6 +203,17 @@ fn what_is_known_has_a_bound_too() {
     assert_eq!(store.too_much(100, 4 * one), []);
     assert_eq!(store.too_much(100, 4 * one - 1), [1]);
     assert_eq!(store.too_much(100, 0), [1, 2, 3], "the last is being written");
+    // Before it is too much, and not some time later.
+    store.known_max = 4 * one;
+    assert_eq!(store.make_room([], 100).unwrap(), 0);
+    put(&mut store, 4, 100);
+    check(&store, 1..5);
+    assert_eq!(store.known, 4 * one);
+    store.known_max = 3 * one;
+    assert_eq!(store.make_room([&meta(5)], 100).unwrap(), 2);
+    check(&store, 3..5);
+    drop(store);
+    assert_eq!(folder.open().known, 2 * one, "also after a start");
 }
 
 /// While the disk writes, the store answers; what is written is not in it before it is taken up.
@@ -224,8 +235,13 @@ fn what_is_being_written_holds_nobody_up() {
 #[test]
 fn what_is_there_is_known() {
     let folder = Folder::new();
+    let is_new = |store: &Store, meta: &Meta| store.new_of([meta]) == [true];
     let mut store = folder.open();
-    assert!(!store.has(&meta(1)));
+    assert!(is_new(&store, &meta(1)));
+    // Also among these alone.
+    let unknown = Meta { origin: String::new(), ..meta(1) };
+    let all = [&meta(1), &meta(2), &meta(1), &unknown, &unknown];
+    assert_eq!(store.new_of(all), [true, true, false, true, true]);
     put(&mut store, 1, 100);
     let other = |service: &str, origin: &str| Meta {
         service: service.into(),
@@ -234,10 +250,11 @@ fn what_is_there_is_known() {
     };
     let check = |store: &Store| {
         // Whatever else is told of it, and when it comes.
-        assert!(store.has(&other("shop 1", "file 1")));
-        assert!(!store.has(&other("shop 2", "file 1")) && !store.has(&other("shop 1", "file 2")));
+        assert!(!is_new(store, &other("shop 1", "file 1")));
+        assert!(is_new(store, &other("shop 2", "file 1")));
+        assert!(is_new(store, &other("shop 1", "file 2")));
         // Who does not say what it is of is always another.
-        assert!(!store.has(&other("shop 1", "")));
+        assert!(is_new(store, &other("shop 1", "")));
     };
     check(&store);
     drop(store);
@@ -247,5 +264,5 @@ fn what_is_there_is_known() {
     let later = 100 + 2 * SEGMENT_SECONDS + KEPT.seconds;
     put(&mut store, 2, later);
     assert_eq!(store.expire(later).unwrap(), 1);
-    assert!(!store.has(&meta(1)) && store.has(&meta(2)));
+    assert!(is_new(&store, &meta(1)) && !is_new(&store, &meta(2)));
 }

@@ -2,13 +2,15 @@
 
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::proc::process_start_ticks;
+use super::silent::Silent;
 use super::{unix_socket, user};
 
 /// Where a place of that name is: in the process's temporary folder.
@@ -28,6 +30,8 @@ pub struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
     inode: u64,
+    /// Those who have said nothing yet.
+    silent: Mutex<Silent<Visitor>>,
 }
 
 impl ControlSocket {
@@ -43,19 +47,39 @@ impl ControlSocket {
         // Between the two lines others could connect; they are turned away by their user.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
         let inode = std::fs::metadata(path)?.ino();
-        Ok(Self { listener, path: path.to_owned(), inode })
+        // Who connects may go at once, which must not have the one who lets him in wait.
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, path: path.to_owned(), inode, silent: Mutex::new(Silent::new()) })
     }
 
-    /// Waits for somebody who may speak, at most so long (for ever without a limit).
+    /// Waits for somebody who may speak and has begun to, or has gone, at most so long (for ever
+    /// without a limit). Those who say nothing hold nobody up: some are waited for together, for
+    /// two seconds each, and of more the first have to go. By one thread.
     ///
     /// # Errors
     /// Whatever the kernel says, such as too many open files.
     pub fn accept(&self, limit: Option<Duration>) -> io::Result<Option<Visitor>> {
-        if !readable(self.listener.as_raw_fd(), limit)? {
-            return Ok(None);
+        // Each change of it is complete in itself.
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            silent.hang_up(Instant::now());
+            let wakes = silent.wait(self.listener.as_raw_fd(), until)?;
+            if let Some(stream) = wakes.speaker {
+                return Ok(Some(stream));
+            }
+            if wakes.has_visitor {
+                match self.listener.accept() {
+                    Ok((stream, _address)) if is_allowed(&stream) => {
+                        silent.add(stream, Instant::now());
+                    }
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                    _ => {}
+                }
+            } else if until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(None);
+            }
         }
-        let (stream, _address) = self.listener.accept()?;
-        Ok(is_allowed(&stream).then_some(stream))
     }
 
     /// Where it lies.
@@ -212,21 +236,6 @@ fn write_within(
     Ok(())
 }
 
-fn readable(descriptor: RawFd, limit: Option<Duration>) -> io::Result<bool> {
-    let millis = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
-    let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid element, as is said.
-    let answer = unsafe { libc::poll(&raw mut poll, 1, millis) };
-    match answer {
-        0 => Ok(false),
-        1.. => Ok(true),
-        _ => {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
-        }
-    }
-}
-
 /// Whether who has connected is of the same user, or root.
 fn is_allowed(stream: &UnixStream) -> bool {
     let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
@@ -277,6 +286,29 @@ mod tests {
         assert_eq!(client.join().expect("no panic"), "world");
         drop(socket);
         assert!(!path.exists());
+    }
+
+    /// However many they are, and whoever came first.
+    #[test]
+    fn who_says_nothing_holds_nobody_up() {
+        let path = place("silent");
+        let socket = ControlSocket::bind(&path).expect("bound");
+        let there = path.clone();
+        let asking = std::thread::spawn(move || {
+            let visit = || UnixStream::connect(&there).expect("connected");
+            let mut silent: Vec<UnixStream> = (0..300).map(|_| visit()).collect();
+            let mut stream = visit();
+            write_text(&mut stream, "status", long()).expect("written");
+            stream.shutdown(std::net::Shutdown::Write).expect("shut");
+            assert_eq!(read_text(&mut stream, long()).expect("an answer"), "running");
+            // The first of them is hung up on as soon as there are too many.
+            assert_eq!(read_text(&mut silent[0], long()).expect("the end"), "");
+        });
+        let mut stream = socket.accept(None).expect("no error").expect("somebody");
+        assert_eq!(read_text(&mut stream, long()).expect("a text"), "status");
+        write_text(&mut stream, "running", long()).expect("written");
+        drop(stream);
+        asking.join().expect("no panic");
     }
 
     fn place(name: &str) -> PathBuf {

@@ -11,6 +11,7 @@ pub mod pages;
 pub mod proc;
 pub mod process_context;
 pub mod processors;
+mod silent;
 pub mod stacks;
 pub mod stderr;
 pub mod thread;
