@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use profile::{Profile, Sample, SpanIds};
+use profile::{Profile, Sample, SpanIds, Values};
 
 use crate::args::By;
 use crate::endpoints;
 use crate::filters::Filters;
 use crate::loaded::Loaded;
 use crate::table;
+use crate::value::{self, Value};
 
 /// Names that are listed; the rest is counted.
 const SHOWN: usize = 10;
@@ -49,6 +50,34 @@ pub fn fits(loaded: &Loaded, filters: &Filters) -> String {
         reasons.push("there are samples for each of them, but none for all".to_owned());
     }
     table::printable(&format!("nothing matches {filters}; {}", reasons.join("; ")))
+}
+
+/// Why nothing is left of these values, where all that was read adds up to that; `None` if
+/// something is, or none of them is asked for.
+pub fn left(loaded: &Loaded, filters: &Filters, all: &Values, wanted: &[Value]) -> Option<String> {
+    let total = loaded.profile.total();
+    let none_of = |values: &Values| wanted.iter().all(|value| value.of(values) == 0);
+    if wanted.is_empty() || !none_of(&total) {
+        return None;
+    }
+    let names = |values: &Values| value::names(value::there(values), "and");
+    let (before, after) = (names(all), names(&total));
+    let wanted = value::names(wanted.iter().copied(), "or");
+    let text = if before.is_empty() {
+        "the profiles have no time of any kind: nothing ran while they were taken, or they are of \
+         something else"
+            .to_owned()
+    } else if none_of(all) {
+        format!("the profiles have no {wanted} time; choose another --value: there is {before}")
+    } else if after.is_empty() {
+        format!("the profiles have {before} time, but {filters} leaves none of it; choose others")
+    } else {
+        format!(
+            "the profiles have {wanted} time, but {filters} leaves none of it; choose another \
+             --value (there is {after}), or other filters"
+        )
+    };
+    Some(table::printable(&text))
 }
 
 /// Why a table has nothing but the row of what has no such thing.

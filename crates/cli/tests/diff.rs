@@ -204,7 +204,14 @@ fn what_cannot_be_compared_is_told() {
     run(&["--fail-if", "5%"]).check(2, &["'>5%'"]);
     run(&["--confidence", "100"]).check(2, &["from 50 to below 100"]);
     run(&["--value", "wall"]).check(2, &["only several files of each side"]);
-    run(&["--endpoint", "GET /x"]).check(1, &["a.pb.gz: nothing there that could be compared"]);
+    let nothing =
+        "a.pb.gz: nothing there that could be compared: nothing matches --endpoint 'GET /x'";
+    run(&["--endpoint", "GET /x"]).check(1, &[nothing, "the files know of no endpoints"]);
+    dir.write("b.pb.gz", &profile_bytes(1, 0));
+    dir.run(&["diff", "a.pb.gz", "b.pb.gz", "--state", "sleeping"]).check(1, &["matches --state"]);
+    let asleep = dir.run(&["diff", "b.pb.gz", "b.pb.gz", "--state", "sleeping"]);
+    asleep.check(1, &["compared: the profiles have cpu time, but --state sleeping leaves none of"]);
+    std::fs::remove_file(dir.path("b.pb.gz")).unwrap();
     dir.run(&["diff", "a.pb.gz", "b.pb.gz"]).check(1, &["b.pb.gz: can't read the file"]);
     dir.run(&["diff", "a.pb.gz"]).check(2, &["<NEW>"]);
 }

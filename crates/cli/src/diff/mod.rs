@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use profile::Profile;
 use serde_json::Value as Json;
@@ -21,7 +21,8 @@ use crate::files::{self, Side};
 use crate::filters::Filters;
 use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
-use crate::{demangled, table};
+use crate::value::Value;
+use crate::{demangled, loading, nothing, table};
 use compare::{Change, Measure, change};
 pub use compare::{Part, Sum};
 pub use runs::Runs;
@@ -37,6 +38,9 @@ const CONFIDENCE: f64 = 0.95;
 const ONE_RUN: &str = "wall time is measured and not sampled, so only several files of each side, \
                        each of another run, can say what is chance; name folders with more than \
                        one";
+
+/// Why there is time, and none of it is compared.
+const ALL_IDLE: &str = "all of it is of threads that wait for work; --all has it, too";
 
 /// A row: a function, or all of them together.
 #[derive(Clone, Debug)]
@@ -147,10 +151,24 @@ impl Reader<'_> {
             return Err(Failure::new(USAGE, ONE_RUN));
         }
         if parts.iter().all(|part| part.all.ns <= 0.0) {
-            let message = format!("{}: nothing there that could be compared", path.display());
+            let why = self.why_nothing(&named.files)?;
+            let message =
+                format!("{}: nothing there that could be compared: {why}", path.display());
             return Err(Failure::new(FAILED, message));
         }
         Ok(parts)
+    }
+
+    /// Why nothing of these files is compared.
+    fn why_nothing(&self, files: &[PathBuf]) -> Result<String, Failure> {
+        let (filters, value) = (&self.args.filters, Value::from(self.args.value));
+        let (mut loaded, _) = loading::load(files, filters)?;
+        let all = loaded.profile.total();
+        if let Err(failure) = loading::filter(&mut loaded, filters) {
+            return Ok(failure.error.to_string());
+        }
+        let left = nothing::left(&loaded, filters, &all, &[value]);
+        Ok(left.unwrap_or_else(|| ALL_IDLE.to_owned()))
     }
 
     fn part(&mut self, profile: &Profile) -> Part {
