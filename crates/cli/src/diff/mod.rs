@@ -1,6 +1,7 @@
 //! `corprof diff`: what two sets of profiles differ by, and what of that is more than chance.
 
 mod compare;
+mod copies;
 mod runs;
 mod show;
 mod statistics;
@@ -22,9 +23,10 @@ use crate::filters::Filters;
 use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
 use crate::value::Value;
-use crate::{demangled, loading, nothing, table};
+use crate::{demangled, loading, note, nothing, table, warn};
 use compare::{Change, Measure, change};
 pub use compare::{Part, Sum};
+use copies::{Identity, Known};
 pub use runs::Runs;
 use statistics::Confidence;
 
@@ -94,8 +96,12 @@ pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
     }
     let mut reader = Reader { args, names: HashMap::new() };
     let [base, new] = &files;
-    let sides = [reader.side(&args.base, base)?, reader.side(&args.new, new)?];
-    let counts = [base.files.len(), new.files.len()];
+    let ((base, known_base), (new, known_new)) =
+        (reader.side(&args.base, base)?, reader.side(&args.new, new)?);
+    if let Some(text) = copies::told([&known_base, &known_new], [&args.base, &args.new]) {
+        warn(text);
+    }
+    let (sides, counts) = ([base, new], [known_base.len(), known_new.len()]);
     let mut diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
     diff.clock = args.value;
     diff.compare_runs();
@@ -125,8 +131,10 @@ pub fn compared(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, limit: usi
 }
 
 impl Reader<'_> {
-    /// All runs of a side: files of one process are one, and those of one of several folders.
-    fn side(&mut self, path: &Path, named: &Side) -> Result<Vec<Part>, Failure> {
+    /// All runs of a side: files of one process are one, and those of one of several folders; and
+    /// which profiles they are. Copies count once.
+    fn side(&mut self, path: &Path, named: &Side) -> Result<(Vec<Part>, Known), Failure> {
+        let mut known = Known::default();
         let mut parts: Vec<Part> = Vec::new();
         let mut runs = Runs::default();
         let needs_names = self.args.filters.need_names();
@@ -137,15 +145,26 @@ impl Reader<'_> {
                 names.rename(&mut profile);
             }
             demangled::name(&mut profile);
-            let part = self.part(&profile);
-            let run = match file.parent().filter(|_| named.has_folders) {
+            let identity = Identity::of(file, &profile);
+            let word = match file.parent().filter(|_| named.has_folders) {
                 Some(folder) => folder.to_string_lossy().into_owned(),
-                None => profile.report.map(|report| report.instance).unwrap_or_default(),
+                None => profile.report.as_ref().map_or(String::new(), |r| r.instance.clone()),
             };
-            match parts.get_mut(runs.of(&run)) {
+            if let Some(run) = known.copied_from(&identity) {
+                // What else lies beside a copy is of the same run.
+                runs.join(&word, run);
+                continue;
+            }
+            let run = runs.of(&word);
+            known.learn(identity, run);
+            let part = self.part(&profile);
+            match parts.get_mut(run) {
                 Some(run) => run.merge(&part),
                 None => parts.push(part),
             }
+        }
+        if let Some(text) = known.told_of_copies(path) {
+            note(text);
         }
         if self.args.value == Clock::Wall && parts.len() < 2 {
             return Err(Failure::new(USAGE, ONE_RUN));
@@ -156,7 +175,7 @@ impl Reader<'_> {
                 format!("{}: nothing there that could be compared: {why}", path.display());
             return Err(Failure::new(FAILED, message));
         }
-        Ok(parts)
+        Ok((parts, known))
     }
 
     /// Why nothing of these files is compared.
