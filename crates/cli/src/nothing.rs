@@ -8,6 +8,7 @@ use crate::args::By;
 use crate::endpoints;
 use crate::filters::Filters;
 use crate::loaded::Loaded;
+use crate::spans::HOOK;
 use crate::table;
 use crate::value::{self, Value};
 
@@ -16,6 +17,12 @@ const SHOWN: usize = 10;
 /// Why a program's samples may know of no requests.
 const NO_SPANS: &str = "the program ran without the startup hook (attached to, --spans false, or \
                         no Corprof.Spans.dll beside the agent), or it had no requests";
+/// The same where requests ended.
+const SHORT: &str = "requests ended, and no sample is of one: they were too short, or the files \
+                     don't tell; --by endpoint shows them";
+/// The same where the startup hook ran.
+const NO_REQUESTS: &str = "the startup hook ran and saw no request of ASP.NET Core, and no \
+                           Activity that begins one";
 /// The same where the files say that the profiler left the program.
 const ATTACHED: &str = "the profiler came and left as `corprof attach` has it, which knows of no \
                         requests; start the program with `corprof run`, or with the variables of \
@@ -84,6 +91,8 @@ pub fn left(loaded: &Loaded, filters: &Filters, all: &Values, wanted: &[Value]) 
 pub fn tells(loaded: &Loaded, by: &By) -> Option<String> {
     let profile = &loaded.profile;
     let text = match by {
+        // Those that ended are rows, whether a sample is of them or not.
+        By::Endpoint if !profile.endpoints.is_empty() => return None,
         By::Endpoint | By::Span if !has_spans(profile) => {
             format!("no sample is of a request: {}", no_spans(loaded))
         }
@@ -95,7 +104,22 @@ pub fn tells(loaded: &Loaded, by: &By) -> Option<String> {
 
 /// Why there may be no requests.
 fn no_spans(loaded: &Loaded) -> &'static str {
-    if loaded.was_left() { ATTACHED } else { NO_SPANS }
+    let profile = &loaded.profile;
+    if !profile.endpoints.is_empty() {
+        SHORT
+    } else if hook_ran(profile) {
+        NO_REQUESTS
+    } else if loaded.was_left() {
+        ATTACHED
+    } else {
+        NO_SPANS
+    }
+}
+
+/// Whether it is known that the startup hook ran: a stack has its code.
+fn hook_ran(profile: &Profile) -> bool {
+    let files = profile.modules.iter().map(|module| profile.text(module.file));
+    files.filter_map(|file| file.rsplit(['/', '\\']).next()).any(|name| name == HOOK)
 }
 
 fn endpoints_there_are(profile: &Profile, no_spans: &str) -> String {

@@ -16,6 +16,7 @@ use crate::{loading, nothing, table, value, warn};
 /// Runs the command; the exit code says whether all files could be read.
 pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     let filters = &args.filters;
+    Lines::check(&args.symbols);
     let (mut loaded, problems) = loading::load(&args.files, filters)?;
     let lines =
         if args.lines { Lines::find(&loaded.profile, &args.symbols) } else { Lines::default() };

@@ -243,7 +243,7 @@ fn what_cannot_be_compared_is_told() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &bytes(4, 6, 0));
     let run = |arguments: &[&str]| dir.run(&[&["diff", "a.pb.gz", "a.pb.gz"], arguments].concat());
-    run(&["--fail-if", "5%"]).check(2, &["'>5%'"]);
+    run(&["--fail-if", "5%"]).check(2, &["'5%' for '--fail-if", "does not begin with >", "'>5%'"]);
     run(&["--confidence", "100"]).check(2, &["from 50 to below 100"]);
     run(&["--value", "wall"]).check(2, &["only several files of each side"]);
     let nothing =
