@@ -6,14 +6,14 @@ mod rows;
 mod running;
 mod sending;
 mod serving;
+mod tips;
 mod viewing;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::filters::Filters;
 
@@ -28,6 +28,7 @@ use sending::{FLUSH_EXAMPLES, FLUSH_LONG, UPLOAD_EXAMPLES, UPLOAD_LONG};
 pub use sending::{FlushArgs, UploadArgs};
 pub use serving::ServeArgs;
 use serving::{SERVE_EXAMPLES, SERVE_LONG};
+use tips::with_tip;
 use viewing::{
     CONVERT_EXAMPLES, CONVERT_LONG, DIFF_EXAMPLES, DIFF_LONG, FLAMEGRAPH_EXAMPLES, FLAMEGRAPH_LONG,
     VIEW_EXAMPLES, VIEW_LONG,
@@ -39,7 +40,7 @@ pub fn parse() -> Cli {
     let mut command = command();
     let result = command.try_get_matches_from_mut(std::env::args_os());
     let cli = result.and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.unwrap_or_else(|error| with_suggestion(error.with_cmd(&command), &command).exit())
+    cli.unwrap_or_else(|error| with_tip(error.with_cmd(&command), &command).exit())
 }
 
 /// The command line, with what differs between commands that share options.
@@ -71,29 +72,6 @@ fn command() -> clap::Command {
                 .mut_arg("out", |arg| arg.help(attach_out))
         })
         .mut_subcommand("env", |env| env.mut_arg("out", |arg| arg.help(env_out)))
-}
-
-/// Adds the flag with the same letters, which clap's measure of likeness misses in short words:
-/// `--fro` for `--for`.
-fn with_suggestion(mut error: clap::Error, command: &clap::Command) -> clap::Error {
-    if error.kind() == ErrorKind::UnknownArgument
-        && error.get(ContextKind::SuggestedArg).is_none()
-        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
-    {
-        let letters = |word: &str| {
-            let mut letters: Vec<char> = word.chars().collect();
-            letters.sort_unstable();
-            letters
-        };
-        let wanted = letters(wrong.trim_start_matches('-'));
-        let flags = command.get_subcommands().flat_map(|command| command.get_arguments());
-        let mut flags = flags.filter_map(Arg::get_long);
-        if let Some(flag) = flags.find(|flag| letters(flag) == wanted) {
-            let flag = ContextValue::String(format!("--{flag}"));
-            error.insert(ContextKind::SuggestedArg, flag);
-        }
-    }
-    error
 }
 
 const EXIT_CODES: &str = "\

@@ -7,38 +7,33 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, bail};
-use config::PROFILER_GUID;
+use anyhow::Context as _;
 use config::control::{Command, Request, Stay};
-use diagnostics::{AttachError, Guid, Hresult, Process, Socket, Unreachable};
+use diagnostics::{AttachError, Hresult, Process, RequestError, Socket, Unreachable};
 use nix::unistd::Uid;
 use serde_json::json;
 
 use crate::args::{AttachArgs, RUN_PERIOD};
 use crate::coverage::{self, Until};
+use crate::entering::{self, NotWaited, interrupted, load};
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Before};
 use crate::interrupts::{self, Interrupts};
+use crate::leaving::{Left, is_in, leave};
 use crate::leftover::{self, Of};
 use crate::outcome::{self, Outcome};
 use crate::run::{EXPORT, TIMELINE, with_files};
 use crate::staging::Staging;
 use crate::stops::{self, Stops};
 use crate::units::time;
-use crate::{agent, agent_log, control, fetching, folder, lent, note, warn};
+use crate::{agent, agent_log, control, fetching, folder, lent, note, patience, warn};
 
 /// After its time, the agent leaves by itself if nobody has told it to for so long.
 const ORPHANED: Duration = Duration::from_secs(5);
 /// How long a runtime may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a runtime may take to load the agent; a garbage collection may be under way.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(20);
-/// How long the agent may take to leave, after its time or a word to it.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at the process.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two looks at whether it has left.
-const LEAVE_LOOK: Duration = Duration::from_millis(20);
 /// The agent's log, beside the profiles.
 const LOG: &str = "corprof-agent.log";
 /// Bytes of it that are shown; a line has some hundred.
@@ -85,7 +80,12 @@ fn attached(
     let pids = [args.pid, own_pid].map(u64::from);
     let (ended, stopped) = watch(process, interrupts, started, args.time_limit, name);
     let (elapsed, unix_ns) = (started.elapsed(), coverage::now_ns());
-    let left = leave(process, ended);
+    let left = match ended {
+        End::Gone => Ok(Left::Now),
+        // Whoever has ended it once ends us at once the second time.
+        End::Stopped => leave(process, || false),
+        End::Time | End::Left => leave(process, || interrupts.came()),
+    };
     agent_log::relay(&place.log());
     place.fetch(folder, left.as_ref().is_ok_and(|left| *left != Left::Later));
     let left = left.unwrap_or_else(|error| {
@@ -142,7 +142,7 @@ fn enter(
     interrupts: &Interrupts,
 ) -> Result<Place, Failure> {
     let process = socket.process();
-    if agent_answers(process) {
+    if agent_answers(process, interrupts) {
         return Err(Failure::new(FAILED, at_work(args.pid, name)));
     }
     let mut place = Place::new(process, folder, agent)?;
@@ -152,20 +152,36 @@ fn enter(
         return Err(Failure::new(FAILED, "stopped before the agent was loaded"));
     }
     note(format!("attaching to process {} ({name})", args.pid));
-    let mut loaded = load(socket, &place, &request);
-    if loaded.as_ref().is_err_and(|error| place.lend_anew(agent, error)) {
-        loaded = load(socket, &place, &request);
-    }
+    let loaded = match load(socket, &place.agent, &request, interrupts) {
+        Ok(Err(error)) if place.lend_anew(agent, &error) => {
+            load(socket, &place.agent, &request, interrupts)
+        }
+        loaded => loaded,
+    };
+    let pid = args.pid;
+    let loaded = loaded.map_err(|stopped| {
+        place.clear();
+        match stopped {
+            NotWaited::Interrupted(left) => {
+                Failure::new(FAILED, interrupted(process, name, left, args.time_limit))
+            }
+            NotWaited::NoThread(error) => error.into(),
+        }
+    })?;
     if let Err(error) = loaded {
         let said = place.log();
         place.clear();
-        let pid = args.pid;
         let is_refused = matches!(error, AttachError::Refused(Hresult::CANCELLED));
         if is_refused && said.is_empty() && is_in(process) {
             return Err(Failure::new(FAILED, at_work(pid, name)));
         }
-        let why = if said.is_empty() { error.reason() } else { said.trim_end().to_owned() };
-        let message = format!("can't attach to process {pid} ({name}): {why}; {}", error.remedy());
+        let is_late = matches!(error, AttachError::Request(RequestError::TimedOut(_)));
+        let why = match stops::told(process).filter(|_| is_late) {
+            Some(how) => format!("it {how}; then try again"),
+            None if said.is_empty() => format!("{}; {}", error.reason(), error.remedy()),
+            None => format!("{}; {}", said.trim_end(), error.remedy()),
+        };
+        let message = format!("can't attach to process {pid} ({name}): {why}");
         return Err(Failure::new(FAILED, message));
     }
     Ok(place)
@@ -248,9 +264,12 @@ fn unreachable(pid: u32, error: &Unreachable) -> Failure {
 }
 
 /// Whether an agent is in the process already that can be spoken to.
-fn agent_answers(process: &Process) -> bool {
-    control::socket_of(process)
-        .is_ok_and(|socket| control::ask(process, &socket, &Request::of(Command::Status)).is_ok())
+fn agent_answers(process: &Process, interrupts: &Interrupts) -> bool {
+    let Ok(socket) = control::socket_of(process) else { return false };
+    let asked = process.clone();
+    let ask = move || control::ask(&asked, &socket, &Request::of(Command::Status)).is_ok();
+    let give_up = || (interrupts.came() || stops::is_stopped(process)).then_some(());
+    patience::unless(ask, give_up).is_ok_and(|answer| answer == Ok(true))
 }
 
 /// Said of a process that has an agent already.
@@ -288,15 +307,8 @@ fn request(args: &AttachArgs, place: &Place, process: &Process) -> Request {
     settings.extend(defaults.chain(always).map(|(name, value)| (name.to_owned(), value.into())));
     // It leaves by itself if we can't tell it to.
     let leave_after = args.time_limit.map(|limit| limit.saturating_add(ORPHANED));
-    let begin_before = SystemTime::now().checked_add(ATTACH_PATIENCE);
+    let begin_before = SystemTime::now().checked_add(entering::PATIENCE);
     Request { command: Command::Attach(Stay { leave_after, begin_before }), settings }
-}
-
-fn load(socket: &Socket, place: &Place, request: &Request) -> Result<(), AttachError> {
-    let class = Guid::parse(PROFILER_GUID).ok_or_else(|| AttachError::BadPath(PathBuf::new()))?;
-    let data = request.to_text();
-    let socket = socket.clone().with_timeout(ATTACH_PATIENCE);
-    socket.attach_profiler(ATTACH_PATIENCE, class, &place.agent, data.as_bytes())
 }
 
 /// Where the agent writes, as the process sees it and as we do.
@@ -497,59 +509,6 @@ fn watch(
         let _cleared = write!(std::io::stderr(), "\r\x1b[K");
     }
     (end, stops.sum())
-}
-
-/// Whether the agent has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// It has, with its last profile written.
-    Now,
-    /// It will once the process goes on, which is stopped: it has been told.
-    Later,
-    /// It has not, for the reason that was said.
-    NotYet,
-}
-
-/// Has the agent leave, and waits until it has.
-fn leave(process: &Process, end: End) -> anyhow::Result<Left> {
-    if end == End::Gone {
-        return Ok(Left::Now);
-    }
-    let request = Request::of(Command::Detach);
-    // Without a socket it is leaving already, as it does by itself after its time.
-    if let Ok(socket) = control::socket_of(process)
-        && stops::is_stopped(process)
-        && control::leave_word(process, &socket, &request).is_ok()
-    {
-        return Ok(Left::Later);
-    }
-    if let Ok(socket) = control::socket_of(process)
-        && let Err(error) = control::ask(process, &socket, &request)
-        && control::socket_of(process).is_ok()
-    {
-        let pid = process.pid();
-        return Err(error.context(format!(
-            "the agent stays in process {pid}; `corprof ctl {pid} detach` tries again"
-        )));
-    }
-    // The last profile is written before its last thread ends.
-    let deadline = Instant::now() + LEAVE_PATIENCE;
-    while is_in(process) {
-        if stops::is_stopped(process) {
-            return Ok(Left::Later);
-        }
-        if Instant::now() >= deadline {
-            bail!("the agent is still about to leave process {}", process.pid());
-        }
-        std::thread::sleep(LEAVE_LOOK);
-    }
-    Ok(Left::Now)
-}
-
-/// Whether a thread of the agent is in a process.
-fn is_in(process: &Process) -> bool {
-    let names = process.thread_names(usize::MAX).unwrap_or_default();
-    names.iter().any(|name| name.starts_with("corprof-"))
 }
 
 /// What the process is called: for `dotnet App.dll` it is `App`.

@@ -19,7 +19,8 @@ const NEXT: &str = "name a folder you may write to with --out";
 /// Makes a folder that somebody named, and checks that it can be written to.
 pub fn given(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
-    fs::create_dir_all(path)
+    refuse_file(path)
+        .and_then(|()| Ok(fs::create_dir_all(path)?))
         .with_context(|| format!("can't make the output folder {shown}; {NEXT}"))?;
     // Gone again at once.
     Unfinished::create(&path.join("corprof"))
@@ -36,6 +37,13 @@ pub fn plain(path: PathBuf) -> PathBuf {
         Some(plain) if !plain.starts_with("UNC") => PathBuf::from(plain),
         _ => path,
     }
+}
+
+/// Refuses a file where there is to be a folder; what is not there yet can become one.
+pub fn refuse_file(path: &Path) -> anyhow::Result<()> {
+    let is_file = fs::metadata(path).is_ok_and(|about| !about.is_dir());
+    anyhow::ensure!(!is_file, "it is a file, and no folder");
+    Ok(())
 }
 
 /// Makes a fresh folder `corprof-out/<name>-<time>`.

@@ -38,6 +38,15 @@ impl Lines {
         Self { names, missing: managed.missing, has_native }
     }
 
+    /// Says which folders of debug information are none.
+    pub fn check(folders: &[PathBuf]) {
+        for folder in folders.iter().filter(|folder| !folder.is_dir()) {
+            let what = if folder.exists() { "is a file, and no folder" } else { "is not there" };
+            let folder = folder.display();
+            warn(format!("--symbols {folder} {what}; name the folder that the files lie in"));
+        }
+    }
+
     /// The name of a frame with its line.
     pub fn name(&self, frame: FrameIndex) -> Option<&str> {
         self.names.get(&frame.get()).map(String::as_str)

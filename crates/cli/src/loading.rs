@@ -6,6 +6,7 @@ use crate::failure::{FAILED, Failure};
 use crate::files::{self, Named};
 use crate::filters::Filters;
 use crate::loaded::{Loaded, Loader};
+use crate::value::Value;
 use crate::{error_of_file, note, nothing, warn};
 
 /// Reads each file once, and gives all of them as one, not filtered yet; and how many could not be
@@ -24,11 +25,19 @@ pub fn load(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Fai
 /// As [`load`], and leaves only what is looked at.
 ///
 /// # Errors
-/// Also if that is nothing.
-pub fn load_filtered(named: &[PathBuf], filters: &Filters) -> Result<(Loaded, usize), Failure> {
+/// Also if that is nothing, or has none of these values.
+pub fn load_filtered(
+    named: &[PathBuf],
+    filters: &Filters,
+    wanted: &[Value],
+) -> Result<(Loaded, usize), Failure> {
     let (mut loaded, problems) = load(named, filters)?;
+    let all = loaded.profile.total();
     filter(&mut loaded, filters)?;
-    Ok((loaded, problems))
+    match nothing::left(&loaded, filters, &all, wanted) {
+        Some(why) => Err(Failure::new(FAILED, why)),
+        None => Ok((loaded, problems)),
+    }
 }
 
 /// Leaves only what is looked at.

@@ -18,6 +18,8 @@ mod diff;
 #[cfg(unix)]
 mod doctor;
 mod endpoints;
+#[cfg(unix)]
+mod entering;
 mod env;
 mod failure;
 #[cfg(unix)]
@@ -34,6 +36,8 @@ mod holder;
 #[cfg(unix)]
 mod interrupts;
 #[cfg(unix)]
+mod leaving;
+#[cfg(unix)]
 mod leftover;
 #[cfg(unix)]
 mod lent;
@@ -48,6 +52,8 @@ mod nothing;
 mod origin;
 mod outcome;
 mod parts;
+#[cfg(unix)]
+mod patience;
 mod pdb;
 mod plumbing;
 #[cfg(unix)]

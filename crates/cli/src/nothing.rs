@@ -2,19 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use profile::{Profile, Sample, SpanIds};
+use profile::{Profile, Sample, SpanIds, Values};
 
 use crate::args::By;
 use crate::endpoints;
 use crate::filters::Filters;
 use crate::loaded::Loaded;
+use crate::spans::HOOK;
 use crate::table;
+use crate::value::{self, Value};
 
 /// Names that are listed; the rest is counted.
 const SHOWN: usize = 10;
 /// Why a program's samples may know of no requests.
 const NO_SPANS: &str = "the program ran without the startup hook (attached to, --spans false, or \
                         no Corprof.Spans.dll beside the agent), or it had no requests";
+/// The same where requests ended.
+const SHORT: &str = "requests ended, and no sample is of one: they were too short, or the files \
+                     don't tell; --by endpoint shows them";
+/// The same where the startup hook ran.
+const NO_REQUESTS: &str = "the startup hook ran and saw no request of ASP.NET Core, and no \
+                           Activity that begins one";
 /// The same where the files say that the profiler left the program.
 const ATTACHED: &str = "the profiler came and left as `corprof attach` has it, which knows of no \
                         requests; start the program with `corprof run`, or with the variables of \
@@ -51,10 +59,40 @@ pub fn fits(loaded: &Loaded, filters: &Filters) -> String {
     table::printable(&format!("nothing matches {filters}; {}", reasons.join("; ")))
 }
 
+/// Why nothing is left of these values, where all that was read adds up to that; `None` if
+/// something is, or none of them is asked for.
+pub fn left(loaded: &Loaded, filters: &Filters, all: &Values, wanted: &[Value]) -> Option<String> {
+    let total = loaded.profile.total();
+    let none_of = |values: &Values| wanted.iter().all(|value| value.of(values) == 0);
+    if wanted.is_empty() || !none_of(&total) {
+        return None;
+    }
+    let names = |values: &Values| value::names(value::there(values), "and");
+    let (before, after) = (names(all), names(&total));
+    let wanted = value::names(wanted.iter().copied(), "or");
+    let text = if before.is_empty() {
+        "the profiles have no time of any kind: nothing ran while they were taken, or they are of \
+         something else"
+            .to_owned()
+    } else if none_of(all) {
+        format!("the profiles have no {wanted} time; choose another --value: there is {before}")
+    } else if after.is_empty() {
+        format!("the profiles have {before} time, but {filters} leaves none of it; choose others")
+    } else {
+        format!(
+            "the profiles have {wanted} time, but {filters} leaves none of it; choose another \
+             --value (there is {after}), or other filters"
+        )
+    };
+    Some(table::printable(&text))
+}
+
 /// Why a table has nothing but the row of what has no such thing.
 pub fn tells(loaded: &Loaded, by: &By) -> Option<String> {
     let profile = &loaded.profile;
     let text = match by {
+        // Those that ended are rows, whether a sample is of them or not.
+        By::Endpoint if !profile.endpoints.is_empty() => return None,
         By::Endpoint | By::Span if !has_spans(profile) => {
             format!("no sample is of a request: {}", no_spans(loaded))
         }
@@ -66,7 +104,22 @@ pub fn tells(loaded: &Loaded, by: &By) -> Option<String> {
 
 /// Why there may be no requests.
 fn no_spans(loaded: &Loaded) -> &'static str {
-    if loaded.was_left() { ATTACHED } else { NO_SPANS }
+    let profile = &loaded.profile;
+    if !profile.endpoints.is_empty() {
+        SHORT
+    } else if hook_ran(profile) {
+        NO_REQUESTS
+    } else if loaded.was_left() {
+        ATTACHED
+    } else {
+        NO_SPANS
+    }
+}
+
+/// Whether it is known that the startup hook ran: a stack has its code.
+fn hook_ran(profile: &Profile) -> bool {
+    let files = profile.modules.iter().map(|module| profile.text(module.file));
+    files.filter_map(|file| file.rsplit(['/', '\\']).next()).any(|name| name == HOOK)
 }
 
 fn endpoints_there_are(profile: &Profile, no_spans: &str) -> String {

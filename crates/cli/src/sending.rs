@@ -86,8 +86,14 @@ pub fn flush(args: &FlushArgs) -> Result<u8, Failure> {
     const SPOOL_MIB: u32 = 1 << 20;
     let mut config = config(&args.to).map_err(Failure::with(USAGE))?;
     let destinations = targets(&config)?;
+    let shown = args.folder.display();
+    if args.folder.is_file() {
+        return Err(
+            anyhow!("{shown}: it is a file, and no folder; `corprof upload` sends it").into()
+        );
+    }
     if !args.folder.is_dir() {
-        return Err(anyhow!("{}: no such folder", args.folder.display()).into());
+        return Err(anyhow!("{shown}: no such folder").into());
     }
     config.export.spool_dir = Some(args.folder.clone());
     config.export.spool_mib = SPOOL_MIB;

@@ -57,7 +57,7 @@ pub fn find(agent: &Path) -> Result<PathBuf, String> {
 }
 
 /// How many descriptors a program that is started from here may have: .NET raises its limit to
-/// that.
+/// that. The agent asks the same in crate `sys`, by unsafe code, of which there is none here.
 #[cfg(unix)]
 fn descriptors_max() -> u64 {
     use nix::sys::resource::{Resource, getrlimit};

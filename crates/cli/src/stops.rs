@@ -36,6 +36,16 @@ impl Stops {
     }
 }
 
+/// How a process is stopped now, and what has it go on; `None` if it is not.
+pub fn told(process: &Process) -> Option<String> {
+    let pid = process.pid();
+    match process.started().ok()?.1 {
+        'T' => Some(format!("is stopped (state T): `kill -CONT {pid}` has it go on")),
+        't' => Some("is held by a debugger (state t): have that let it go on".to_owned()),
+        _ => None,
+    }
+}
+
 /// Whether a process is stopped now.
 pub fn is_stopped(process: &Process) -> bool {
     process.started().is_ok_and(|(_, state)| matches!(state, 'T' | 't'))
@@ -63,12 +73,15 @@ mod tests {
             stops.look();
             assert!(begin.elapsed() < Duration::from_secs(60), "it is not seen");
         }
+        let how = told(&stops.process).unwrap();
+        assert!(how.contains(&format!("(state T): `kill -CONT {}`", child.id())), "{how}");
         send(Signal::SIGCONT);
         while is_stopped(&Process::new(child.id())) {
             std::thread::yield_now();
         }
         stops.look();
         let sum = stops.sum();
+        assert_eq!(told(&stops.process), None);
         assert!(sum <= begin.elapsed() && sum == stops.sum(), "it goes on to count");
         child.kill().unwrap();
         child.wait().unwrap();

@@ -11,21 +11,27 @@ use crate::lines::Lines;
 use crate::loaded::Loaded;
 use crate::report::{self, View};
 use crate::units::count;
-use crate::{loading, nothing, table, warn};
+use crate::{loading, nothing, table, value, warn};
 
 /// Runs the command; the exit code says whether all files could be read.
 pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     let filters = &args.filters;
+    Lines::check(&args.symbols);
     let (mut loaded, problems) = loading::load(&args.files, filters)?;
     let lines =
         if args.lines { Lines::find(&loaded.profile, &args.symbols) } else { Lines::default() };
+    let all = loaded.profile.total();
     let hint = nothing::tells(&loaded, &args.by);
     if !filters.is_empty() {
         filter(&mut loaded, args)?;
     }
-    if let Some(hint) = hint {
-        warn(hint);
-    }
+    // Where the rows are requests, those that were too short for a sample are rows, too.
+    let empty = if args.by == By::Endpoint && !loaded.profile.endpoints.is_empty() {
+        None
+    } else {
+        nothing::left(&loaded, filters, &all, &wanted(args))
+    };
+    hint.into_iter().chain(empty).for_each(warn);
     if args.lines {
         lines.tell(&loaded.profile);
     }
@@ -51,6 +57,12 @@ pub fn top(args: &TopArgs) -> Result<u8, Failure> {
     }
     out.flush()?;
     Ok(if problems == 0 { 0 } else { FAILED })
+}
+
+/// The values of which the tables would be empty: the one that was named, or both.
+fn wanted(args: &TopArgs) -> Vec<value::Value> {
+    let both = vec![value::Value::Cpu, value::Value::Wall];
+    args.value.map_or(both, |clock| vec![clock.into()])
 }
 
 /// Leaves only what is looked at; an error if that is nothing.

@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,12 +65,16 @@ impl Drop for Deaf {
 
 /// An attach as a shell has it that ignores SIGINT for what runs beside it.
 fn attach(dir: &Dir, pid: u32) -> Child {
+    attach_saying(dir, pid, Stdio::null())
+}
+
+fn attach_saying(dir: &Dir, pid: u32, said: Stdio) -> Child {
     let agent = dir.write("libcorprof.so", &elf(machine(), 3));
     let script = "trap '' INT; exec \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_corprof"), "attach", "--agent"]);
     command.arg(agent).arg("--out").arg(dir.path("out")).arg(pid.to_string());
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command.stdout(Stdio::null()).stderr(said).spawn().unwrap()
 }
 
 #[test]
@@ -104,6 +109,52 @@ fn no_signal_is_lost_whenever_it_comes() {
         }
         // One may come while it is still the shell that ignores it.
         assert!(sent <= 3, "{signal} from {first} ms on was sent {sent} times");
+    }
+}
+
+/// The next line that has these words; an error has all lines up to the end.
+fn line_with(lines: &mut impl Iterator<Item = String>, words: &str) -> Result<String, String> {
+    let mut others = String::new();
+    for line in lines {
+        if line.contains(words) {
+            return Ok(line);
+        }
+        others += &(line + "\n");
+    }
+    Err(others)
+}
+
+/// It is told of at once, and not when the runtime has not answered for too long; and how things
+/// were left is told, too.
+#[test]
+fn a_process_that_is_stopped_while_it_is_asked_is_told_of() {
+    let dir = Dir::new();
+    let deaf = Deaf::new(&dir);
+    let pid = deaf.child.id();
+    for (signal, state) in [
+        (Some(Signal::SIGSTOP), format!("is stopped (state T): `kill -CONT {pid}` has it go on.")),
+        (None, "has not answered.".to_owned()),
+    ] {
+        let mut attach = attach_saying(&dir, pid, Stdio::piped());
+        let said = BufReader::new(attach.stderr.take().unwrap());
+        let mut lines = said.lines().map_while(Result::ok);
+        line_with(&mut lines, "attaching to process").unwrap();
+        if let Some(signal) = signal {
+            kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
+            let line = line_with(&mut lines, "(state T)").unwrap();
+            assert!(line.contains("; waiting "), "{line}");
+        }
+        kill(Pid::from_raw(attach.id().cast_signed()), Signal::SIGTERM).unwrap();
+        let line = line_with(&mut lines, "ended before the agent was loaded: process").unwrap();
+        for words in [&state, "Its runtime has the request", &format!("`corprof ctl {pid} detach`")]
+        {
+            assert!(line.contains(words), "{words}: {line}");
+        }
+        assert_eq!(attach.wait().unwrap().code(), Some(1));
+        kill(Pid::from_raw(pid.cast_signed()), Signal::SIGCONT).unwrap();
+        while fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ") {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -109,11 +109,11 @@ fn samples_are_counted_as_by_top() {
     assert!(text.contains(&format!("{counted} samples of 1 file")), "{text}");
 }
 
-/// The same as `bytes`, as a file of that process.
-fn of_process(instance: &str, [slow, fast, requests]: [u64; 3]) -> Vec<u8> {
+/// The same as `bytes`, as a file of that period of that process.
+fn of_process(instance: &str, seq: u64, [slow, fast, requests]: [u64; 3]) -> Vec<u8> {
     let mut profile = profile::read::decode(&bytes(slow, fast, requests)).unwrap().profile;
     let instance = instance.to_owned();
-    profile.report = Some(profile::SelfReport { instance, ..profile::SelfReport::default() });
+    profile.report = Some(profile::SelfReport { instance, seq, ..profile::SelfReport::default() });
     profile::pprof::write(&profile, Vec::new()).unwrap()
 }
 
@@ -128,12 +128,15 @@ fn files_of_one_process_are_one_run() {
     };
     for (side, factor) in [("base", 1), ("new", 2)] {
         for (seq, numbers) in periods(factor).enumerate() {
-            dir.write(&format!("{side}/shop_7_{seq}.pb.gz"), &of_process(side, numbers));
+            dir.write(
+                &format!("{side}/shop_7_{seq}.pb.gz"),
+                &of_process(side, seq as u64, numbers),
+            );
             let other = format!("{side}-{seq}");
-            dir.write(&format!("{side}-runs/{seq}.pb.gz"), &of_process(&other, numbers));
+            dir.write(&format!("{side}-runs/{seq}.pb.gz"), &of_process(&other, 0, numbers));
         }
         let whole = periods(factor).reduce(|a, b| [0, 1, 2].map(|at| a[at] + b[at])).unwrap();
-        dir.write(&format!("{side}.pb.gz"), &of_process(side, whole));
+        dir.write(&format!("{side}.pb.gz"), &of_process(side, 0, whole));
     }
     let told = |sides: [&str; 2], code| {
         let ran = dir.run(&["diff", sides[0], sides[1], "--json", "--fail-if", ">10%"]);
@@ -156,6 +159,45 @@ fn files_of_one_process_are_one_run() {
     wall.check(2, &["each of another run"]);
 }
 
+/// Whoever copies a folder has not run the program again.
+#[test]
+fn copies_of_a_run_are_no_repetitions_of_it() {
+    let dir = Dir::new();
+    for (side, factor) in [("base", 1), ("new", 2)] {
+        for (folder, run, files) in [("a", "one", 2), ("a-copy", "one", 3), ("b", "two", 1)] {
+            for seq in 0..files {
+                let numbers = [(40 + seq) * factor, 60 * factor, 0];
+                let bytes = of_process(&format!("{side}-{run}"), seq, numbers);
+                dir.write(&format!("{side}/{folder}/shop_7_{seq}.pb.gz"), &bytes);
+            }
+        }
+    }
+    let ran = dir.run(&["diff", "base", "new", "--json"]);
+    let copies = "base: 2 files are copies of others, of the same period of the same process";
+    ran.check(0, &[copies, "new: 2 files are copies"]);
+    assert!(!ran.err.contains("same profiles"), "{}", ran.err);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    let base = &told["base"];
+    assert_eq!([&base["files"], &base["runs"], &base["samples"]], [4, 2, 403], "{base}");
+    for (side, to) in [("base", "copied"), ("new", "copied")] {
+        std::fs::create_dir_all(dir.path(to)).unwrap();
+        let copy = dir.path(&format!("{to}/{side}.pb.gz"));
+        std::fs::copy(dir.path(&format!("{side}/b/shop_7_0.pb.gz")), copy).unwrap();
+    }
+    for (sides, words) in [
+        (["base/b", "copied/base.pb.gz"], "base/b and copied/base.pb.gz are the same profiles: "),
+        (["base", "base/"], "base and base/ are the same profiles: compared with itself nothing"),
+        (["base/b", "copied"], "1 of 2 profiles of copied are in base/b, too: what both sides"),
+    ] {
+        dir.run(&["diff", sides[0], sides[1]]).check(0, &[words]);
+    }
+    // Files that say no process are known by where they lie.
+    dir.write("x.pb.gz", &bytes(400, 600, 0));
+    dir.write("y.pb.gz", &bytes(400, 600, 0));
+    dir.run(&["diff", "x.pb.gz", "x.pb.gz"]).check(0, &["are the same profiles"]);
+    assert_eq!(dir.run(&["diff", "x.pb.gz", "y.pb.gz"]).err, "");
+}
+
 /// Twice as expensive in all that it does: no share shows it.
 #[test]
 fn a_doubling_of_everything_is_told_and_fails_if_runs_were_repeated() {
@@ -165,7 +207,7 @@ fn a_doubling_of_everything_is_told_and_fails_if_runs_were_repeated() {
             // A program and its child are one run.
             for pid in 0..2 {
                 let numbers = [(400 + run) * factor, (600 - 2 * run) * factor, 0];
-                let bytes = of_process(&format!("{side}-{run}-{pid}"), numbers);
+                let bytes = of_process(&format!("{side}-{run}-{pid}"), 0, numbers);
                 dir.write(&format!("{side}/run-{run}/shop_{pid}_0.pb.gz"), &bytes);
             }
         }
@@ -201,10 +243,17 @@ fn what_cannot_be_compared_is_told() {
     let dir = Dir::new();
     dir.write("a.pb.gz", &bytes(4, 6, 0));
     let run = |arguments: &[&str]| dir.run(&[&["diff", "a.pb.gz", "a.pb.gz"], arguments].concat());
-    run(&["--fail-if", "5%"]).check(2, &["'>5%'"]);
+    run(&["--fail-if", "5%"]).check(2, &["'5%' for '--fail-if", "does not begin with >", "'>5%'"]);
     run(&["--confidence", "100"]).check(2, &["from 50 to below 100"]);
     run(&["--value", "wall"]).check(2, &["only several files of each side"]);
-    run(&["--endpoint", "GET /x"]).check(1, &["a.pb.gz: nothing there that could be compared"]);
+    let nothing =
+        "a.pb.gz: nothing there that could be compared: nothing matches --endpoint 'GET /x'";
+    run(&["--endpoint", "GET /x"]).check(1, &[nothing, "the files know of no endpoints"]);
+    dir.write("b.pb.gz", &profile_bytes(1, 0));
+    dir.run(&["diff", "a.pb.gz", "b.pb.gz", "--state", "sleeping"]).check(1, &["matches --state"]);
+    let asleep = dir.run(&["diff", "b.pb.gz", "b.pb.gz", "--state", "sleeping"]);
+    asleep.check(1, &["compared: the profiles have cpu time, but --state sleeping leaves none of"]);
+    std::fs::remove_file(dir.path("b.pb.gz")).unwrap();
     dir.run(&["diff", "a.pb.gz", "b.pb.gz"]).check(1, &["b.pb.gz: can't read the file"]);
     dir.run(&["diff", "a.pb.gz"]).check(2, &["<NEW>"]);
 }

@@ -31,6 +31,12 @@ fn the_page_goes_where_it_is_wanted_or_not_at_all() {
     assert!(!ran.out.contains("Shop.Prices"));
     let nothing = dir.run(&["flamegraph", "a.pb.gz", "-o", "b.html", "--state", "lock"]);
     nothing.check(1, &["nothing matches --state lock"]);
+    let only = ["flamegraph", "a.pb.gz", "-o", "b.html", "--state", "sleeping", "--value", "cpu"];
+    let why =
+        "--state sleeping leaves none of it; choose another --value (there is wall), or other";
+    dir.run(&only).check(1, &["the profiles have cpu time, but", why]);
+    let gc = dir.run(&["flamegraph", "a.pb.gz", "-o", "b.html", "--value", "gc"]);
+    gc.check(1, &["the profiles have no gc time; choose another --value: there is cpu and wall"]);
     dir.run(&["flamegraph", "missing.pb.gz", "-o", "b.html"]).check(1, &["missing.pb.gz"]);
     assert!(!dir.path("b.html").exists());
 }

@@ -132,6 +132,40 @@ requests  cpu/req  elapsed/req  on threads/req      cpu   cpu %  endpoint
     assert!(none.out.contains("400 ms  100.0 %  [outside of requests]"), "{}", none.out);
 }
 
+/// What the files say of why there are none is no guess.
+#[test]
+fn why_no_sample_is_of_a_request_is_told_as_far_as_it_is_known() {
+    let dir = Dir::new();
+    let mut ended = aggregate(&[("A()", None, 0, ThreadState::Running, 5)]);
+    ended.request("GET /", MS);
+    dir.write("ended.pb.gz", &bytes(ended));
+    let by_span = dir.run(&["top", "ended.pb.gz", "--by", "span"]);
+    by_span.check(0, &["no sample is of a request: requests ended, and no sample is of one"]);
+    let by_endpoint = dir.run(&["top", "ended.pb.gz", "--by", "endpoint"]);
+    assert!(by_endpoint.out.contains("GET /") && by_endpoint.err.is_empty(), "{by_endpoint:?}");
+    let mut hooked = aggregate(&[("A()", None, 0, ThreadState::Running, 5)]);
+    let file = "/opt/corprof/Corprof.Spans.dll";
+    let module = hooked.module(&profile::ModuleInfo { file, build_id: "", start: 0, limit: 0 });
+    let frame = hooked.frame(&profile::Frame {
+        name: "StartupHook.Initialize()",
+        raw_name: "",
+        module,
+        address: 0,
+        kind: model::FrameKind::Managed,
+        file: None,
+        line: None,
+    });
+    let stack = hooked.stack([frame]);
+    let thread = ThreadKey { tid: 7, generation: 0 };
+    let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
+    let values = Values { count: 1, cpu_ns: MS, ..Values::default() };
+    assert_eq!(hooked.add(&key, values), profile::Added::Kept);
+    dir.write("hooked.pb.gz", &bytes(hooked));
+    let ran = dir.run(&["top", "hooked.pb.gz", "--by", "endpoint"]);
+    ran.check(0, &["no sample is of a request: the startup hook ran and saw no request of ASP"]);
+    assert!(!ran.err.contains("without the startup hook"), "{}", ran.err);
+}
+
 /// What left the program before its end was attached to it.
 #[test]
 fn attach_knows_of_no_requests_and_that_is_said() {

@@ -421,7 +421,32 @@ fn an_output_folder_that_cannot_be_written_stops_us_before_the_program() {
     let script = ["run", "--", "touch", "started"];
     let ran = dir.corprof(&script).env("CORPROF_OUTPUT_DIR", "file/x").output().unwrap();
     Ran::of(ran).check(125, &["can't make the output folder file/x"]);
+    let file = dir.run_sh(&["--out", "file"], "touch started");
+    file.check(125, &["can't make the output folder file; ", ": it is a file, and no folder"]);
     assert!(!exists(&dir.path("started")));
+}
+
+#[test]
+fn a_file_is_no_folder_of_other_commands_either() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &support::profile_bytes(1, 0));
+    let to = "pyroscope=http://localhost:1";
+    for (words, code, said) in [
+        (
+            &["serve", "--data", "a.pb.gz"][..],
+            1,
+            "the folder a.pb.gz: it is a file, and no folder; name another with --data",
+        ),
+        (&["flush", "a.pb.gz", "--to", to], 1, "no folder; `corprof upload` sends it"),
+        (
+            &["top", "a.pb.gz", "--lines", "--symbols", "a.pb.gz"],
+            0,
+            "--symbols a.pb.gz is a file, and no folder; name the folder that",
+        ),
+        (&["top", "a.pb.gz", "--lines", "--symbols", "b"], 0, "--symbols b is not there; name"),
+    ] {
+        dir.run(words).check(code, &[said]);
+    }
 }
 
 #[test]

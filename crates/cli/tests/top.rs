@@ -114,6 +114,35 @@ fn rows_can_be_functions_threads_states_and_modules() {
 }
 
 #[test]
+fn tables_of_nothing_say_why() {
+    let dir = Dir::new();
+    dir.write("a.pb.gz", &profile_bytes(1, 0));
+    let mut profile = profile_of(1, 1);
+    for sample in &mut profile.samples {
+        (sample.values.cpu_ns, sample.values.wall_ns) = (0, 0);
+    }
+    dir.write("none.pb.gz", &profile::pprof::write(&profile, vec![]).unwrap());
+    for (flags, words) in [
+        (
+            &["a.pb.gz", "--state", "sleeping", "--value", "cpu"][..],
+            "have cpu time, but --state sleeping leaves none of it; choose another --value (there \
+             is wall)",
+        ),
+        (&["none.pb.gz"], "the profiles have no time of any kind: nothing ran while they were"),
+    ] {
+        dir.run(&[&["top"], flags].concat()).check(0, &[words]);
+    }
+    let ran = dir.run(&["top", "a.pb.gz", "--state", "sleeping"]);
+    ran.check(0, &[]);
+    assert_eq!(ran.err, "");
+    for command in [&["convert", "--to", "collapsed"][..], &["flamegraph"]] {
+        let ran = dir.run(&[command, &["none.pb.gz", "-o", "out"]].concat());
+        ran.check(1, &["have no time of any kind"]);
+    }
+    dir.run(&["convert", "none.pb.gz", "--to", "pprof", "-o", "out"]).check(0, &[]);
+}
+
+#[test]
 fn a_script_gets_all_rows_and_a_person_twenty() {
     let dir = Dir::new();
     let names: Vec<String> = (0..25).map(|n| format!("m:f{n}")).collect();

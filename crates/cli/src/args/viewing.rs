@@ -195,11 +195,19 @@ pub enum OwnOrTotal {
 
 /// `>5%` as 0.05.
 fn more_than(text: &str) -> Result<f64, String> {
-    let number = text.trim().strip_prefix('>').and_then(|rest| rest.trim().strip_suffix('%'));
-    let number = number.and_then(|number| number.trim().parse::<f64>().ok());
-    match number {
-        Some(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent / 100.0),
-        _ => Err("not of the form '>5%' (in quotes, or the shell takes it for a file)".to_owned()),
+    let wrong = |what: String| {
+        Err(format!("{what}; write it as '>5%' (in quotes, or the shell takes the > for itself)"))
+    };
+    let Some(rest) = text.trim().strip_prefix('>') else {
+        return wrong("it does not begin with >".to_owned());
+    };
+    let Some(number) = rest.strip_suffix('%').map(str::trim) else {
+        return wrong(format!("after {rest:?} there is no % at the end"));
+    };
+    match number.parse::<f64>() {
+        Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent / 100.0),
+        Ok(_) => wrong(format!("{number} is no number of percent from 0 on")),
+        Err(_) => wrong(format!("between > and % there is no number, but {number:?}")),
     }
 }
 
@@ -207,5 +215,27 @@ fn confidence(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse() {
         Ok(percent) if (50.0..100.0).contains(&percent) => Ok(percent),
         _ => Err("not a number of percent from 50 to below 100".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_limit_is_told_with_its_place() {
+        assert_eq!([">5%", " > 2.5 % "].map(|text| more_than(text).unwrap()), [0.05, 0.025]);
+        for (text, what) in [
+            ("5%", "it does not begin with >; write it as '>5%'"),
+            ("", "it does not begin with >"),
+            (">5", "after \"5\" there is no % at the end"),
+            (">=5%", "between > and % there is no number, but \"=5\""),
+            (">%", "between > and % there is no number, but \"\""),
+            (">-1%", "-1 is no number of percent from 0 on"),
+            (">inf%", "inf is no number of percent from 0 on"),
+        ] {
+            let why = more_than(text).unwrap_err();
+            assert!(why.starts_with(what) && why.contains("'>5%'"), "{text}: {why}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::args::ConvertArgs;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::loaded::Loaded;
 use crate::value::Value;
-use crate::{destination, loading, table};
+use crate::{destination, loading};
 
 /// A format that profiles can be converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,22 +61,8 @@ pub fn convert(args: &ConvertArgs) -> Result<u8, Failure> {
         return Err(Failure::new(USAGE, message));
     }
     destination::refuse_input(&args.out, &args.files)?;
-    let filters = &args.filters;
-    let (mut loaded, problems) = loading::load(&args.files, filters)?;
-    let all = loaded.profile.total();
-    loading::filter(&mut loaded, filters)?;
-    if let Some(value) = args.value
-        && value.of(&loaded.profile.total()) == 0
-    {
-        let name = value.name();
-        let message = if value.of(&all) == 0 {
-            format!("the profiles have no {name} time; choose another --value")
-        } else {
-            let leave = format!("the profiles have {name} time, but {filters} leaves none of it");
-            table::printable(&format!("{leave}; choose another --value, or other filters"))
-        };
-        return Err(Failure::new(FAILED, message));
-    }
+    let wanted = if args.to.has_all_values() { Vec::new() } else { Value::or_any(args.value) };
+    let (loaded, problems) = loading::load_filtered(&args.files, &args.filters, &wanted)?;
     let bytes = args.to.bytes(&loaded, args.value)?;
     destination::write(&args.out, &bytes)?;
     Ok(if problems == 0 { 0 } else { FAILED })

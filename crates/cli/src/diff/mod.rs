@@ -1,6 +1,7 @@
 //! `corprof diff`: what two sets of profiles differ by, and what of that is more than chance.
 
 mod compare;
+mod copies;
 mod runs;
 mod show;
 mod statistics;
@@ -9,7 +10,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use profile::Profile;
 use serde_json::Value as Json;
@@ -21,9 +22,11 @@ use crate::files::{self, Side};
 use crate::filters::Filters;
 use crate::focus::{Focus, Scope};
 use crate::functions::Functions;
-use crate::{demangled, table};
+use crate::value::Value;
+use crate::{demangled, loading, note, nothing, table, warn};
 use compare::{Change, Measure, change};
 pub use compare::{Part, Sum};
+use copies::{Identity, Known};
 pub use runs::Runs;
 use statistics::Confidence;
 
@@ -37,6 +40,9 @@ const CONFIDENCE: f64 = 0.95;
 const ONE_RUN: &str = "wall time is measured and not sampled, so only several files of each side, \
                        each of another run, can say what is chance; name folders with more than \
                        one";
+
+/// Why there is time, and none of it is compared.
+const ALL_IDLE: &str = "all of it is of threads that wait for work; --all has it, too";
 
 /// A row: a function, or all of them together.
 #[derive(Clone, Debug)]
@@ -90,8 +96,12 @@ pub fn diff(args: &DiffArgs) -> Result<u8, Failure> {
     }
     let mut reader = Reader { args, names: HashMap::new() };
     let [base, new] = &files;
-    let sides = [reader.side(&args.base, base)?, reader.side(&args.new, new)?];
-    let counts = [base.files.len(), new.files.len()];
+    let ((base, known_base), (new, known_new)) =
+        (reader.side(&args.base, base)?, reader.side(&args.new, new)?);
+    if let Some(text) = copies::told([&known_base, &known_new], [&args.base, &args.new]) {
+        warn(text);
+    }
+    let (sides, counts) = ([base, new], [known_base.len(), known_new.len()]);
     let mut diff = Diff::of(&sides, &reader.names, args.confidence / 100.0);
     diff.clock = args.value;
     diff.compare_runs();
@@ -121,8 +131,10 @@ pub fn compared(sides: &[Vec<Part>; 2], names: &HashMap<Name, usize>, limit: usi
 }
 
 impl Reader<'_> {
-    /// All runs of a side: files of one process are one, and those of one of several folders.
-    fn side(&mut self, path: &Path, named: &Side) -> Result<Vec<Part>, Failure> {
+    /// All runs of a side: files of one process are one, and those of one of several folders; and
+    /// which profiles they are. Copies count once.
+    fn side(&mut self, path: &Path, named: &Side) -> Result<(Vec<Part>, Known), Failure> {
+        let mut known = Known::default();
         let mut parts: Vec<Part> = Vec::new();
         let mut runs = Runs::default();
         let needs_names = self.args.filters.need_names();
@@ -133,24 +145,49 @@ impl Reader<'_> {
                 names.rename(&mut profile);
             }
             demangled::name(&mut profile);
-            let part = self.part(&profile);
-            let run = match file.parent().filter(|_| named.has_folders) {
+            let identity = Identity::of(file, &profile);
+            let word = match file.parent().filter(|_| named.has_folders) {
                 Some(folder) => folder.to_string_lossy().into_owned(),
-                None => profile.report.map(|report| report.instance).unwrap_or_default(),
+                None => profile.report.as_ref().map_or(String::new(), |r| r.instance.clone()),
             };
-            match parts.get_mut(runs.of(&run)) {
+            if let Some(run) = known.copied_from(&identity) {
+                // What else lies beside a copy is of the same run.
+                runs.join(&word, run);
+                continue;
+            }
+            let run = runs.of(&word);
+            known.learn(identity, run);
+            let part = self.part(&profile);
+            match parts.get_mut(run) {
                 Some(run) => run.merge(&part),
                 None => parts.push(part),
             }
+        }
+        if let Some(text) = known.told_of_copies(path) {
+            note(text);
         }
         if self.args.value == Clock::Wall && parts.len() < 2 {
             return Err(Failure::new(USAGE, ONE_RUN));
         }
         if parts.iter().all(|part| part.all.ns <= 0.0) {
-            let message = format!("{}: nothing there that could be compared", path.display());
+            let why = self.why_nothing(&named.files)?;
+            let message =
+                format!("{}: nothing there that could be compared: {why}", path.display());
             return Err(Failure::new(FAILED, message));
         }
-        Ok(parts)
+        Ok((parts, known))
+    }
+
+    /// Why nothing of these files is compared.
+    fn why_nothing(&self, files: &[PathBuf]) -> Result<String, Failure> {
+        let (filters, value) = (&self.args.filters, Value::from(self.args.value));
+        let (mut loaded, _) = loading::load(files, filters)?;
+        let all = loaded.profile.total();
+        if let Err(failure) = loading::filter(&mut loaded, filters) {
+            return Ok(failure.error.to_string());
+        }
+        let left = nothing::left(&loaded, filters, &all, &[value]);
+        Ok(left.unwrap_or_else(|| ALL_IDLE.to_owned()))
     }
 
     fn part(&mut self, profile: &Profile) -> Part {

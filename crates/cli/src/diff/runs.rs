@@ -24,6 +24,13 @@ impl Runs {
         run
     }
 
+    /// Has what comes with this word be of that run, unless it is of one already.
+    pub fn join(&mut self, process: &str, run: usize) {
+        if !process.is_empty() {
+            self.known.entry(process.to_owned()).or_insert(run);
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len
@@ -40,5 +47,8 @@ mod tests {
         let files = ["a", "b", "", "a", "", "b"];
         assert_eq!(files.map(|process| runs.of(process)), [0, 1, 2, 0, 3, 1]);
         assert_eq!(runs.len(), 4);
+        runs.join("c", 1);
+        runs.join("a", 1);
+        assert_eq!(["a", "c", "d"].map(|process| runs.of(process)), [0, 1, 4]);
     }
 }

@@ -22,7 +22,8 @@ const PLACE: &str = "@@PROFILE@@";
 /// Runs the command; the exit code says whether all files could be read.
 pub fn flamegraph(args: &FlamegraphArgs) -> Result<u8, Failure> {
     destination::refuse_input(&args.out, &args.files)?;
-    let (loaded, problems) = loading::load_filtered(&args.files, &args.filters)?;
+    let wanted = Value::or_any(args.value);
+    let (loaded, problems) = loading::load_filtered(&args.files, &args.filters, &wanted)?;
     let value = args.value.unwrap_or_else(|| Value::first_of(&loaded.profile.total()));
     destination::write(&args.out, page(&loaded, value, &args.filters)?.as_bytes())?;
     Ok(if problems == 0 { 0 } else { FAILED })

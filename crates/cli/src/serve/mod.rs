@@ -25,7 +25,7 @@ use server::turns::Turns;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::view::PAGE;
-use crate::{note, warn};
+use crate::{folder, note, warn};
 use counters::Counters;
 use live::{Live, Span};
 
@@ -60,9 +60,11 @@ pub fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     })?;
     let data = args.data.display();
     let retention = Retention { seconds: args.keep.as_secs(), bytes: args.keep_bytes };
-    let store = Store::open(&args.data, retention).map_err(|error| {
-        anyhow!("can't use the folder {data}: {error}; name another with --data")
-    })?;
+    let store = folder::refuse_file(&args.data)
+        .and_then(|()| Ok(Store::open(&args.data, retention)?))
+        .map_err(|error| {
+            anyhow!("can't use the folder {data}: {error}; name another with --data")
+        })?;
     let found = store.numbers();
     if found.damaged > 0 {
         warn(format!("{} records in {data} are damaged; passed over", found.damaged));

@@ -30,6 +30,7 @@ use server::http::{Handler, Limits, Method, Request, Response, Server};
 use crate::args::ViewArgs;
 use crate::failure::{FAILED, Failure};
 use crate::files::{self, Named};
+use crate::lines::Lines;
 use crate::{demangled, error_of_file, note};
 use api::Api;
 use columns::{Columns, Identity};
@@ -57,6 +58,7 @@ pub fn show(files: &[PathBuf], port: u16, symbols: &[PathBuf]) -> Result<u8, Fai
     if files.is_empty() {
         return Err(Failure::new(FAILED, NOTHING));
     }
+    Lines::check(symbols);
     let limits = Limits::new(CONNECTIONS, BODY_BYTES);
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port)), limits);
     let server = server.map_err(|error| {
