@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, Thread};
 
 const AWAKE: u8 = 0;
 const RESTS: u8 = 1;
@@ -12,13 +11,13 @@ const ROUSED: u8 = 2;
 #[derive(Debug, Default)]
 pub struct Rest {
     state: AtomicU8,
-    ticker: Mutex<Option<Thread>>,
+    ticker: Mutex<Option<std::thread::Thread>>,
 }
 
 impl Rest {
     /// The calling thread is the ticker from now on.
     pub fn begin(&self) {
-        *self.ticker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        *self.ticker.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
     }
 
     /// Said by the ticker before each look at what has begun: whether it may sleep for long after
@@ -41,7 +40,7 @@ impl Rest {
         let change = (Ordering::SeqCst, Ordering::Relaxed);
         if self.state.compare_exchange(RESTS, ROUSED, change.0, change.1).is_ok() {
             let ticker = self.ticker.lock().unwrap_or_else(PoisonError::into_inner);
-            ticker.iter().for_each(Thread::unpark);
+            ticker.iter().for_each(std::thread::Thread::unpark);
         }
     }
 }
@@ -73,10 +72,10 @@ mod tests {
         for _ in 0..100 {
             rest.set(true);
             let begins = Arc::clone(&rest);
-            let other = thread::spawn(move || begins.rouse());
+            let other = std::thread::spawn(move || begins.rouse());
             // Not by its time: the test would take hours. A sleep may also end for no reason.
             while !rest.set(true) {
-                thread::park_timeout(Duration::from_secs(600));
+                std::thread::park_timeout(Duration::from_secs(600));
             }
             other.join().expect("no panic");
         }
