@@ -145,6 +145,14 @@ fn start(workload: &Workload, plan: &Plan, place: Place<'_>) -> Result<Vec<Arm>>
         at_work.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a panic"))?)
     })?;
     thread::sleep(SETTLE);
+    arms.retain_mut(|arm| {
+        // `perf` opens a file for each thread and processor, which may be more than is allowed.
+        let tried = arm.tries();
+        if let Err(error) = &tried {
+            eprintln!("bench: {} is left out of this: {error:#}", arm.setting.name());
+        }
+        tried.is_ok()
+    });
     Ok(arms)
 }
 
@@ -173,6 +181,13 @@ fn rounds(arms: &mut [Arm], plan: &Plan) -> Result<Vec<Reading>> {
 }
 
 impl Arm {
+    /// Begins to profile, and ends it.
+    fn tries(&mut self) -> Result<()> {
+        let pid = self.subject.pid();
+        self.switch.set(pid, true)?;
+        self.switch.set(pid, false)
+    }
+
     fn turn(&mut self, window: Duration) -> Result<Reading> {
         let pid = self.subject.pid();
         self.switch.set(pid, true)?;
