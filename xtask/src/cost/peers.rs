@@ -158,9 +158,9 @@ fn start(workload: &Workload, plan: &Plan, place: Place<'_>) -> Result<Vec<Arm>>
 
 /// All turns; returns the readings of the process without a profiler.
 fn rounds(arms: &mut [Arm], plan: &Plan) -> Result<Vec<Reading>> {
-    let mut bare = Vec::new();
     let (first, others) = arms.split_first_mut().context("no process")?;
     let mut before = first.turn(plan.window)?;
+    let mut bare = vec![before];
     for round in 0..plan.rounds {
         let mut order: Vec<&mut Arm> = others.iter_mut().collect();
         if round % 2 == 1 {
