@@ -113,7 +113,7 @@ fn after_unsaid(unsaid: u64, line: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::after_unsaid;
+    use super::{Level, Log, after_unsaid};
 
     #[test]
     fn what_could_not_be_said_is_told_with_the_next_line() {
@@ -121,6 +121,20 @@ mod tests {
         for (unsaid, words) in [(1, "a line before this one"), (7, "7 lines before this one")] {
             let text = after_unsaid(unsaid, "line\n");
             assert!(text.contains(words) && text.ends_with("\nline\n"), "{text}");
+        }
+    }
+
+    /// What measures memory reads it: a line of another form would count nothing, and say so.
+    #[test]
+    fn where_a_thread_allocates_is_a_detail() {
+        let path = std::env::temp_dir().join(format!("corprof-log-{}", std::process::id()));
+        for (level, is_told) in [(Level::Debug, true), (Level::Info, false)] {
+            Log::new(level, Some(path.clone())).arena("ticker");
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let address = text.strip_prefix("corprof: debug: ticker allocates at 0x");
+            let address = address.and_then(|hex| u64::from_str_radix(hex.trim_end(), 16).ok());
+            assert_eq!(address.is_some_and(|address| address > 0), is_told, "{level:?}: {text}");
+            let _gone = std::fs::remove_file(&path);
         }
     }
 }

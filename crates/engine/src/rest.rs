@@ -1,7 +1,9 @@
 //! The ticker's rest: it looks rarely while no thread has a span, and whoever begins one wakes it.
 
 use std::sync::atomic::{AtomicU8, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::ticker::TickerState;
 
 const AWAKE: u8 = 0;
 const RESTS: u8 = 1;
@@ -11,13 +13,13 @@ const ROUSED: u8 = 2;
 #[derive(Debug, Default)]
 pub struct Rest {
     state: AtomicU8,
-    ticker: Mutex<Option<std::thread::Thread>>,
+    ticker: Mutex<Option<Arc<TickerState>>>,
 }
 
 impl Rest {
-    /// The calling thread is the ticker from now on.
-    pub fn begin(&self) {
-        *self.ticker.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+    /// That is the ticker from now on.
+    pub fn begin(&self, ticker: &Arc<TickerState>) {
+        *self.ticker.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(ticker));
     }
 
     /// Said by the ticker before each look at what has begun: whether it may sleep for long after
@@ -40,22 +42,28 @@ impl Rest {
         let change = (Ordering::SeqCst, Ordering::Relaxed);
         if self.state.compare_exchange(RESTS, ROUSED, change.0, change.1).is_ok() {
             let ticker = self.ticker.lock().unwrap_or_else(PoisonError::into_inner);
-            ticker.iter().for_each(std::thread::Thread::unpark);
+            ticker.iter().for_each(|ticker| ticker.wake());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
 
+    /// Of the calling thread.
+    fn rest() -> Rest {
+        let (rest, ticker) = (Rest::default(), Arc::<TickerState>::default());
+        ticker.begin();
+        rest.begin(&ticker);
+        rest
+    }
+
     #[test]
     fn who_rests_is_roused_once() {
-        let rest = Rest::default();
-        rest.begin();
+        let rest = rest();
         rest.rouse();
         assert!(!rest.set(false), "it was awake");
         assert!(!rest.set(true));
@@ -67,8 +75,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_with_a_beginning() {
-        let rest = Arc::new(Rest::default());
-        rest.begin();
+        let rest = Arc::new(rest());
         for _ in 0..100 {
             rest.set(true);
             let begins = Arc::clone(&rest);

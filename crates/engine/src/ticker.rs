@@ -28,7 +28,7 @@ const SLOWED_IDLE_NS_MAX: u64 = 500_000_000;
 const ROOM_NS: u64 = 5_000_000;
 
 /// Requests to the ticker, and what it says of itself.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct TickerState {
     /// The number of the latest request to settle all wall time.
     settle_request: AtomicU64,
@@ -45,6 +45,11 @@ pub struct TickerState {
 }
 
 impl TickerState {
+    /// The calling thread is the ticker.
+    pub fn begin(&self) {
+        let _first = self.thread.set(std::thread::current());
+    }
+
     /// Asks for all wall time up to now to be charged; the number comes back in an event.
     pub fn ask_to_settle(&self, request: u64) {
         self.settle_request.store(request, Ordering::Release);
@@ -64,7 +69,7 @@ impl TickerState {
     }
 
     /// What it was told before it sleeps, it sees; and what it is told afterwards wakes it.
-    fn wake(&self) {
+    pub fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
@@ -102,8 +107,8 @@ impl Ticker {
         let mut next_scan_ns = 0;
         let mut settled = 0;
         let mut quiet_times = 0_u32;
-        let _first = self.state.thread.set(std::thread::current());
-        self.rest.begin();
+        self.state.begin();
+        self.rest.begin(&self.state);
         if let Some(wall) = &mut self.wall {
             wall.keep_files();
         }

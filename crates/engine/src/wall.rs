@@ -473,8 +473,9 @@ impl<K: Kernel> WallSampler<K> {
             wall.owe(before_ns);
             wall.post_owed(&self.inbox, thread);
         }
-        let since_ns = wall.blocked_since_ns.filter(|_| wall.only_woke(&stack));
-        wall.place = stack.place();
+        let place = stack.place();
+        let since_ns = wall.blocked_since_ns.filter(|_| wall.only_woke(place, &stack));
+        wall.place = place;
         wall.place_context = stack.context;
         wall.found_in_pause = stack.in_pause.now;
         self.inbox.post(Event::Blocked { thread, stack });

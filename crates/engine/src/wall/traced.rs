@@ -69,14 +69,15 @@ impl<K: Kernel> WallSampler<K> {
             let Some((thread, record)) = self.next_traced() else { continue };
             let Some(wall) = self.threads.get_mut(&thread) else { continue };
             let context = record.context();
+            let has_span = context.has_span();
             let has_changed = wall.watched.glance(context, begin_ns);
             let active_ns = match wall.blocked_since_ns {
                 _ if has_changed => begin_ns,
-                _ if !context.has_span() => wall.turned_ns,
+                _ if !has_span => wall.turned_ns,
                 stands_since_ns => stands_since_ns.unwrap_or(begin_ns),
             };
             self.traced.active_ns = self.traced.active_ns.max(active_ns);
-            let wants = has_changed || context.has_span();
+            let wants = has_changed || has_span;
             if !wants || wall.time_ns >= begin_ns || visited >= self.beat.span_threads {
                 continue;
             }

@@ -101,11 +101,12 @@ impl WallThread {
     }
 
     /// Whether a thread that is blocked here was nowhere else since it was last found blocked: it
-    /// has been given a processor once, so it waited twice, at the same place.
-    pub(super) fn only_woke(&self, stack: &BlockedStack) -> bool {
+    /// has been given a processor once, so it waited twice, at the same place
+    /// ([`BlockedStack::place`]).
+    pub(super) fn only_woke(&self, place: Option<u64>, stack: &BlockedStack) -> bool {
         self.delays.turns_passed() == 1
-            && self.place.is_some()
-            && self.place == stack.place()
+            && place.is_some()
+            && self.place == place
             && self.place_context == stack.context
             // What it waits for in a pause is another thing.
             && !self.found_in_pause

@@ -1,5 +1,7 @@
 //! Wall time of threads that work for requests.
 
+use model::limits::RESTING_ROUND_NS;
+
 use super::*;
 use crate::watched::tests::write;
 
