@@ -72,6 +72,12 @@ pub fn measure(time: Duration, place: Place<'_>) -> Result<Value> {
     let own = own(place, &folder)?;
     ensure!(!own.is_empty(), "there is no profile in {}", folder.display());
     let [bare, agent] = both.each_ref().map(|watched| &watched.looks[..]);
+    let knows_arenas = agent.iter().any(|look| look.own_arenas > 0.0);
+    ensure!(
+        knows_arenas,
+        "the agent's log ({}) told no arena of its threads",
+        both[1].log.display()
+    );
     let only = |look: &Mappings| look.library + look.mapped + look.own_arenas;
     let shared = |look: &Mappings| look.heap + look.anonymous;
     let sum = |look: &Mappings| only(look) + shared(look);
