@@ -2,29 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod support;
 
-use profile::{Aggregate, Frame, Period, SampleKey, ThreadKey, Values};
+use profile::{Aggregate, Period, Values};
 use serde_json::Value;
 use support::made::made;
-use support::{Dir, MS, profile_bytes};
+use support::{Dir, MS, add_samples, profile_bytes};
 
 /// A profile of so many samples of 10 ms in `Shop.Slow()` and in `Shop.Fast()`, and of requests.
 fn bytes(slow: u64, fast: u64, requests: u64) -> Vec<u8> {
     let mut aggregate = Aggregate::default();
     for (name, count) in [("Shop.Slow()", slow), ("Shop.Fast()", fast)] {
-        let frame = aggregate.frame(&Frame {
-            name,
-            raw_name: "",
-            module: None,
-            address: 0,
-            kind: model::FrameKind::Managed,
-            file: None,
-            line: None,
-        });
-        let stack = aggregate.stack([frame]);
-        let thread = ThreadKey { tid: 7, generation: 0 };
-        let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
         let values = Values { count, cpu_ns: count * 10 * MS, ..Values::default() };
-        assert_eq!(aggregate.add(&key, values), profile::Added::Kept);
+        add_samples(&mut aggregate, name, None, values);
     }
     (0..requests).for_each(|_| aggregate.request("GET /", MS));
     let profile = aggregate.take(Period::default()).profile;

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod support;
 
-use model::ThreadState;
+use model::{FrameKind, ThreadState};
 use profile::{Aggregate, Period, SampleKey, SpanIds, ThreadKey, Values};
 use serde_json::Value;
-use support::{Dir, MS, Ran, profile_bytes, profile_of};
+use support::{Dir, MS, Ran, add_samples, frame, profile_bytes, profile_of};
 
 /// A sample: its function, its request and span, its set of labels, its state, and milliseconds of
 /// wall time, which are of CPU too if it ran.
@@ -25,15 +25,7 @@ fn aggregate(samples: &[Made<'_>]) -> Aggregate {
     assert!(aggregate.labels(2, &[("tenant", "big")]));
     assert!(aggregate.labels(3, &[("tenant", "")]));
     for (name, span, labels, state, ms) in samples {
-        let frame = aggregate.frame(&profile::Frame {
-            name,
-            raw_name: "",
-            module: None,
-            address: 0,
-            kind: model::FrameKind::Managed,
-            file: None,
-            line: None,
-        });
+        let frame = frame(&mut aggregate, name, FrameKind::Managed, None);
         let stack = aggregate.stack([frame]);
         let mut values = Values { count: 0, cpu_ns: 0, wall_ns: ms * MS, ..Values::default() };
         if *state == ThreadState::Running {
@@ -146,20 +138,8 @@ fn why_no_sample_is_of_a_request_is_told_as_far_as_it_is_known() {
     let mut hooked = aggregate(&[("A()", None, 0, ThreadState::Running, 5)]);
     let file = "/opt/corprof/Corprof.Spans.dll";
     let module = hooked.module(&profile::ModuleInfo { file, build_id: "", start: 0, limit: 0 });
-    let frame = hooked.frame(&profile::Frame {
-        name: "StartupHook.Initialize()",
-        raw_name: "",
-        module,
-        address: 0,
-        kind: model::FrameKind::Managed,
-        file: None,
-        line: None,
-    });
-    let stack = hooked.stack([frame]);
-    let thread = ThreadKey { tid: 7, generation: 0 };
-    let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
     let values = Values { count: 1, cpu_ns: MS, ..Values::default() };
-    assert_eq!(hooked.add(&key, values), profile::Added::Kept);
+    add_samples(&mut hooked, "StartupHook.Initialize()", module, values);
     dir.write("hooked.pb.gz", &bytes(hooked));
     let ran = dir.run(&["top", "hooked.pb.gz", "--by", "endpoint"]);
     ran.check(0, &["no sample is of a request: the startup hook ran and saw no request of ASP"]);

@@ -345,15 +345,7 @@ fn frame(aggregate: &mut profile::Aggregate, name: &str) -> profile::FrameId {
     let module = file.and_then(|file| {
         aggregate.module(&profile::ModuleInfo { file, build_id: "", start: 0, limit: 0 })
     });
-    aggregate.frame(&profile::Frame {
-        name,
-        raw_name: "",
-        module,
-        address: 0,
-        kind,
-        file: None,
-        line: None,
-    })
+    support::frame(aggregate, name, kind, module)
 }
 
 #[test]

@@ -140,10 +140,8 @@ fn the_same_sum_makes_no_same_profile() {
     let dir = Dir::new();
     let server = serve(&dir, &[]);
     let (_, packed) = recent(1, 20);
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut plain).unwrap();
-    // A field of eight bytes that no reader knows.
-    plain.extend([0xba, 0xb8, 0x02, 8]);
+    let mut plain = unpacked(&packed);
+    plain.extend(unknown_field(8));
     let first = [plain.as_slice(), b"one ", b"1234"].concat();
     let mut second = [plain.as_slice(), b"two "].concat();
     second.extend(filling(crc(&second), crc(&first)));

@@ -84,10 +84,8 @@ fn what_inflates_to_too_much_is_refused() {
     let dir = Dir::new();
     let server = serve(&dir, &[]);
     let (_, bytes) = recent(1, 5);
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
-    // A field that no reader knows, of eight MiB of nothing.
-    plain.extend([0xba, 0xb8, 0x02, 0x80, 0x80, 0x80, 0x04]);
+    let mut plain = unpacked(&bytes);
+    plain.extend(unknown_field(8 << 20));
     plain.resize(plain.len() + (8 << 20), 0);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(&plain).unwrap();

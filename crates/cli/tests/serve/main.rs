@@ -36,6 +36,25 @@ fn recent(seed: u64, stacks: usize) -> (Profile, Vec<u8>) {
     (profile, bytes)
 }
 
+/// A profile as it is without compression.
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut plain).unwrap();
+    plain
+}
+
+/// What begins a field that no reader knows, of so many bytes, which are to follow.
+fn unknown_field(length: usize) -> Vec<u8> {
+    let mut head = vec![0xba, 0xb8, 0x02];
+    let mut left = length;
+    while left >= 0x80 {
+        head.push((left & 0x7f) as u8 | 0x80);
+        left >>= 7;
+    }
+    head.push(left as u8);
+    head
+}
+
 fn header(server: &Running) -> serde_json::Value {
     server.get("/api/header", &host(server)).json()
 }
@@ -297,8 +316,7 @@ fn changed_bodies_are_taken_or_refused() {
     let dir = Dir::new();
     let server = serve(&dir, &[]);
     let (_, packed) = recent(1, 12);
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut plain).unwrap();
+    let plain = unpacked(&packed);
     let labels = ["service_name", "service.name"].map(|name| (name.to_owned(), "shop".to_owned()));
     let sender = Sender { resource: &labels, pid: 7, version: "0", id: 1 };
     let otlp = otlp_request(&made(1, 12), sender);

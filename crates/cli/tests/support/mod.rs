@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::{FrameKind, Loss, ThreadState};
 use profile::{
-    Added, Aggregate, Frame, ModuleInfo, Period, Profile, SampleKey, SelfReport, ThreadKey, Values,
+    Added, Aggregate, Frame, FrameId, ModuleId, ModuleInfo, Period, Profile, SampleKey, SelfReport,
+    ThreadKey, Values,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -133,21 +134,39 @@ pub fn profile_bytes(pid: u64, seq: u64) -> Vec<u8> {
     profile::pprof::write(&profile_of(pid, seq), Vec::new()).unwrap()
 }
 
+/// A frame that has no lines.
+pub fn frame(
+    aggregate: &mut Aggregate,
+    name: &str,
+    kind: FrameKind,
+    module: Option<ModuleId>,
+) -> FrameId {
+    let raw_name = "";
+    aggregate.frame(&Frame { name, raw_name, module, address: 0, kind, file: None, line: None })
+}
+
+/// Adds samples that were in a managed method and nothing else.
+pub fn add_samples(
+    aggregate: &mut Aggregate,
+    method: &str,
+    module: Option<ModuleId>,
+    values: Values,
+) {
+    let frame = frame(aggregate, method, FrameKind::Managed, module);
+    let stack = aggregate.stack([frame]);
+    let thread = ThreadKey { tid: 7, generation: 0 };
+    let key = SampleKey { stack, thread, state: None, span: None, labels: 0 };
+    assert_eq!(aggregate.add(&key, values), Added::Kept);
+}
+
 /// The profile of which these are the bytes.
 pub fn profile_of(pid: u64, seq: u64) -> Profile {
     let mut aggregate = Aggregate::default();
     let shop =
         aggregate.module(&ModuleInfo { file: "/app/Shop.dll", build_id: "", start: 0, limit: 0 });
     let mut frame = |name: &str, kind| {
-        aggregate.frame(&Frame {
-            name,
-            raw_name: "",
-            module: if kind == FrameKind::Managed { shop } else { None },
-            address: 0,
-            kind,
-            file: None,
-            line: None,
-        })
+        let module = if kind == FrameKind::Managed { shop } else { None };
+        frame(&mut aggregate, name, kind, module)
     };
     let main = frame("Shop.Program.Main(string[])", FrameKind::Managed);
     let sum = frame("Shop.Prices.Sum(int)", FrameKind::Managed);
