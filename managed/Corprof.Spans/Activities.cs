@@ -19,10 +19,16 @@ static class Activities
     // More parents than any program has, so that even a wrong chain ends.
     const int ParentsMax = 1000;
 
-    // The requests by the activities that they began with, for all flows: each is told of once, and
-    // ends once, wherever the activity is handed to.
-    static readonly ConditionalWeakTable<object, Request> Requests = new();
+    // Where an activity that began a request has it, for all flows: each is told of once, and ends
+    // once, wherever the activity is handed to. In a table beside them each had a handle, which
+    // each collection of garbage looks at: it stopped the program ten times as long.
+    const string RequestProperty = "corprof.request";
 
+    // Who may give a request to an activity that was not seen to begin.
+    static readonly object Giving = new();
+
+    static Func<Activity, string, object?> property = (_, _) => null;
+    static Action<Activity, string, object?> setProperty = (_, _, _) => { };
     static Func<Activity, bool> isStopped = _ => false;
     static Func<Activity, string?> displayName = activity => activity.OperationName;
 
@@ -48,10 +54,14 @@ static class Activities
         var changed = type.GetEvent("CurrentChanged");
         var stopped = type.GetProperty("IsStopped")?.GetGetMethod();
         var name = type.GetProperty("DisplayName")?.GetGetMethod();
-        if (changed == null || stopped == null || name == null)
+        var get = type.GetMethod("GetCustomProperty");
+        var set = type.GetMethod("SetCustomProperty");
+        if (changed == null || stopped == null || name == null || get == null || set == null)
             return false;
-        isStopped = (Func<Activity, bool>)stopped.CreateDelegate(typeof(Func<Activity, bool>));
-        displayName = (Func<Activity, string?>)name.CreateDelegate(typeof(Func<Activity, string?>));
+        isStopped = Late.Function<Func<Activity, bool>>(stopped);
+        displayName = Late.Function<Func<Activity, string?>>(name);
+        property = Late.Function<Func<Activity, string, object?>>(get);
+        setProperty = Late.Function<Action<Activity, string, object?>>(set);
         var handler = changed.EventHandlerType!;
         var argument = handler.GetGenericArguments()[0];
         var method = Late.Generic(typeof(Activities), nameof(OnCurrentChanged), argument);
@@ -137,10 +147,10 @@ static class Activities
         var span = SpanIds.Of(activity, isChild ? from!.Span : default);
         if (RequestAround(from, activity) is { } request)
             return Context.Enter(from, span, request, activity);
-        if (Requests.TryGetValue(activity, out var known))
+        if (property(activity, RequestProperty) is Request known)
             return Context.Enter(from, span, known, activity);
         request = new Request(span.Number, activity, from);
-        Requests.AddOrUpdate(activity, request);
+        setProperty(activity, RequestProperty, request);
         // That of an HTTP request is named a moment later, when the server tells of it.
         if (!IsHosting(activity))
             request.Name(Endpoints.Number(displayName(activity)));
@@ -180,7 +190,14 @@ static class Activities
                 return outer.Request!;
         }
         // Made current in another flow than it was started in, or work that outlives its request.
-        return Requests.GetValue(root, _ => new Request(SpanIds.Of(root).Number, root, null));
+        lock (Giving)
+        {
+            if (property(root, RequestProperty) is Request known)
+                return known;
+            var request = new Request(SpanIds.Of(root).Number, root, null);
+            setProperty(root, RequestProperty, request);
+            return request;
+        }
     }
 
     /// <summary>Whether the flow works for a request that has no activity.</summary>

@@ -9,6 +9,10 @@ namespace Corprof.Spans;
 /// </summary>
 static class Late
 {
+    /// <summary>A method as a delegate of that type, whose first argument is the object.</summary>
+    public static T Function<T>(MethodInfo method) where T : Delegate =>
+        (T)method.CreateDelegate(typeof(T));
+
     /// <summary>A property of a class, for any object of it; null if there is none.</summary>
     public static Func<object, object?>? Property(Type type, string name)
     {

@@ -23,7 +23,9 @@ sealed class Request
     /// <summary>Whether an HTTP server has told of it.</summary>
     public bool IsHttp;
 
-    readonly long begin = Stopwatch.GetTimestamp();
+    // An activity has its own.
+    readonly long begin;
+
     uint endpoint;
     int hasEnded;
 
@@ -33,12 +35,14 @@ sealed class Request
         Id = id;
         Activity = activity;
         Outer = Context.Remembered(from);
+        if (activity == null)
+            begin = Stopwatch.GetTimestamp();
     }
 
     /// <summary>Whether the route is known: of all names that is the best.</summary>
     public bool HasRoute { get; private set; }
 
-    /// <summary>Nanoseconds since the beginning.</summary>
+    /// <summary>Nanoseconds since the beginning; only of a request without an activity.</summary>
     public ulong ElapsedNanos =>
         (ulong)((Stopwatch.GetTimestamp() - begin) * (NanosPerSecond / Stopwatch.Frequency));
 

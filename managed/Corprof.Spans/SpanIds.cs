@@ -10,6 +10,9 @@ namespace Corprof.Spans;
 /// <summary>The ids of a span, as bytes in the order of the W3C's traceparent.</summary>
 readonly struct SpanIds
 {
+    // Of eight bytes.
+    const int DigitsEach = 16;
+
     const ulong FnvOffset = 14695981039346656037;
     const ulong FnvPrime = 1099511628211;
 
@@ -33,8 +36,7 @@ readonly struct SpanIds
     }
 
     /// <summary>The id as the number that its hexadecimal digits are.</summary>
-    public ulong Number =>
-        BitConverter.IsLittleEndian ? BinaryPrimitives.ReverseEndianness(Id) : Id;
+    public ulong Number => BinaryPrimitives.ReverseEndianness(Id);
 
     /// <summary>Ids for a request that nobody traces.</summary>
     public static SpanIds Random() => new(NextRandom(), NextRandom(), NextRandom());
@@ -50,20 +52,37 @@ readonly struct SpanIds
             return new SpanIds(0, 0, Hash(activity.Id));
         if (parent.TraceFirst != 0)
             return new SpanIds(parent.TraceFirst, parent.TraceLast, IdOf(activity.SpanId));
-        Span<ulong> trace = stackalloc ulong[2];
-        activity.TraceId.CopyTo(MemoryMarshal.AsBytes(trace));
-        return new SpanIds(trace[0], trace[1], IdOf(activity.SpanId));
+        var trace = activity.TraceId.ToHexString();
+        return new SpanIds(Bytes(trace, 0), Bytes(trace, DigitsEach), IdOf(activity.SpanId));
     }
 
     /// <summary>The bytes of a span's id; 0 for none.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    public static ulong IdOf(ActivitySpanId id)
+    public static ulong IdOf(ActivitySpanId id) => Bytes(id.ToHexString(), 0);
+
+    /// <summary>
+    /// Eight bytes, in memory's order, from their hexadecimal digits, which ids are kept as. Four
+    /// digits at a time: the ids' own way takes a third of all that a request's begin costs. The
+    /// first has the lowest bits, as on all processors that this runtime has.
+    /// </summary>
+    static ulong Bytes(string digits, int start)
     {
-        if (id == default)
-            return 0;
-        Span<ulong> bytes = stackalloc ulong[1];
-        id.CopyTo(MemoryMarshal.AsBytes(bytes));
-        return bytes[0];
+        const ulong Low = 0x000F000F000F000F;
+        const ulong Letter = 0x0001000100010001;
+        const int LetterBit = 6;
+        const ulong Pairs = 0x000000FF000000FF;
+        var fours = MemoryMarshal.Cast<char, ulong>(digits.AsSpan(start, DigitsEach));
+        ulong bytes = 0;
+        for (var i = 0; i < fours.Length; i++)
+        {
+            var four = fours[i];
+            // The low bits of a are those of 1.
+            var halves = (four & Low) + (((four >> LetterBit) & Letter) * 9);
+            // Each digit has 16 bits, and the first of two the high half of their byte.
+            var pairs = ((halves << 4) | (halves >> 16)) & Pairs;
+            bytes |= ((pairs | (pairs >> 24)) & 0xFFFF) << (16 * i);
+        }
+        return bytes;
     }
 
     static ulong Hash(string? text)

@@ -24,7 +24,7 @@ static class Verify
             ("set by hand", SetByHand), ("remote parents", RemoteParents),
             ("suppressed flow", SuppressedFlow), ("labels", LabelsNest),
             ("labels and spans", LabelsAndSpans), ("left behind", LeftBehind),
-            ("many", Many),
+            ("many", Many), ("over", Over),
         }.ToList().ForEach(test => Check(test.Item1, test.Item2));
         new Truth().Add("checks", checks).Add("wrong", wrong).Tell();
         return wrong == 0 && ContextBlock.HasAgent ? 0 : 1;
@@ -353,6 +353,27 @@ static class Verify
         That(first.Target == null, "the first is not kept");
         Activity.Current = null;
         Has(null, null);
+        return Task.CompletedTask;
+    }
+
+    /// <summary>
+    /// Requests that are over leave nothing, and the collector nothing to look through: with a
+    /// handle for each of them it stopped the program several times as long.
+    /// </summary>
+    static Task Over()
+    {
+        const int Requests = 10_000;
+        const long BytesMax = 64 << 10;
+        var before = 0L;
+        // The first ones are for what is made once.
+        foreach (var requests in new[] { 100, Requests })
+        {
+            before = GC.GetTotalMemory(forceFullCollection: true);
+            for (var i = 0; i < requests; i++)
+                Source.StartActivity("over")!.Dispose();
+        }
+        var left = GC.GetTotalMemory(forceFullCollection: true) - before;
+        That(left < BytesMax, $"{left} bytes are left of {Requests} requests");
         return Task.CompletedTask;
     }
 }
