@@ -17,9 +17,10 @@ const LOOKED_INTO_NS_MIN: u64 = 1_000_000;
 /// A thread that ran for less than its delay divided by this did not compute, if nothing more is
 /// known: it was late to come out of a wait.
 const LATE_DIVISOR: u64 = 16;
-/// A thread that runs for less than this in a turn, in nanoseconds, and never waits, spins for the
-/// end of a wait, and yields: others take a slice each time, and the kernel counts no wait. One
-/// that computes keeps a processor for its slice, which is some milliseconds.
+/// A thread that runs for less than this in a turn, in nanoseconds, never waits, and hardly runs,
+/// spins for the end of a wait, and yields: others take a slice each time, and the kernel counts no
+/// wait. One that computes keeps a processor for its slice, which is some milliseconds; where
+/// others wake all the time its turns are as short, but they are a fair part of the time.
 const SPIN_TURN_NS: u64 = 500_000;
 
 /// How often a thread waited, up to some moment.
@@ -196,7 +197,7 @@ impl Turns {
 fn late(delay_ns: u64, run_ns: u64, turns: Option<Turns>) -> u64 {
     let hardly_ran = run_ns < delay_ns / LATE_DIVISOR;
     match turns {
-        Some(turns) if turns.spins() => delay_ns,
+        Some(turns) if hardly_ran && turns.spins() => delay_ns,
         Some(Turns { after_waits: 0, .. }) => 0,
         _ if hardly_ran => delay_ns,
         Some(Turns { all, after_waits, .. }) => {
@@ -265,10 +266,14 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_and_yields_was_late() {
-        // 50 turns of 0.1 ms each, and it has not waited.
-        let stat = SchedStat { run_ns: 45 * MS, delay_ns: 130 * MS, turns: 60 };
-        let found = fresh().split(passed(5, 32, false, false), Some(stat), 0, || Some(5));
+        // 50 turns of 20 us each, and it has not waited.
+        let stat = SchedStat { run_ns: 41 * MS, delay_ns: 130 * MS, turns: 60 };
+        let found = fresh().split(passed(1, 32, false, false), Some(stat), 0, || Some(5));
         assert_eq!((found.late_ns, found.wait_ns), (30 * MS, 0));
+        // As many turns that others' wakes cut short, of a thread that has its part of the time.
+        let stat = SchedStat { run_ns: 50 * MS, delay_ns: 130 * MS, turns: 60 };
+        let found = fresh().split(passed(10, 32, false, false), Some(stat), 0, || Some(5));
+        assert_eq!((found.late_ns, found.delay_ns), (0, 32 * MS));
         // So many turns of a slice each are work.
         let stat = SchedStat { run_ns: 240 * MS, delay_ns: 130 * MS, turns: 60 };
         let found = fresh().split(passed(200, 32, false, false), Some(stat), 0, || Some(5));

@@ -8,7 +8,8 @@ namespace Corprof.TestApps;
 /// <summary>
 /// Short work on pool threads between waits that hold no thread, on a machine that is busy with
 /// --hogs N other threads: --seconds N. Pool threads that find no work spin for a while, and so are
-/// late for most of it.
+/// late for most of it. With --wakers N, that many pairs of threads wake each other all the time,
+/// and take the processor from whoever has it.
 /// </summary>
 static class Pool
 {
@@ -21,6 +22,8 @@ static class Pool
         var crew = new Crew();
         for (var n = 0; n < hogs; n++)
             crew.Add("hog-" + n, truth => Hog(end));
+        for (var n = 0; n < arguments.Int("wakers", 0); n++)
+            Wake(crew, n, end);
         crew.Add("asker", truth => Ask(end, truth).Wait());
         crew.Run();
         new Truth().Add("threads", crew.Truths).Tell();
@@ -45,6 +48,25 @@ static class Pool
     {
         for (var n = 0; n < 40; n++)
             Work.Multiply(20_000);
+    }
+
+    static void Wake(Crew crew, int number, long end)
+    {
+        var turns = new[] { new AutoResetEvent(true), new AutoResetEvent(false) };
+        for (var n = 0; n < 2; n++)
+        {
+            var (own, other) = (turns[n], turns[1 - n]);
+            crew.Add($"waker-{number}-{n}", truth =>
+            {
+                while (Crew.WallNow() < end)
+                {
+                    own.WaitOne();
+                    Work.Multiply(2_000);
+                    other.Set();
+                }
+                other.Set();
+            });
+        }
     }
 
     static void Hog(long end)

@@ -241,6 +241,27 @@ fn values_without_a_sample_go_where_it_was_blocked_or_nowhere() {
 }
 
 #[test]
+fn lateness_goes_to_the_wait_and_to_no_work() {
+    let late = |wall_ns| Event::Late { thread: T, wall_ns };
+    let rows = |blocks: &[u64], works: bool| {
+        let mut books = Books::new(BOTH);
+        books.start(T);
+        books.accounts.event(late(3));
+        if works {
+            books.sample(T, &[method(0)], 1);
+        }
+        books.accounts.event(late(4));
+        blocks.iter().for_each(|at| books.block(T, &[*at]));
+        books.accounts.event(Event::Ended { thread: T });
+        books.take()
+    };
+    let ran = "M0 running: 1 1 1";
+    assert_eq!(rows(&[], true), [ran, "[unsampled] runnable: 0 0 7"]);
+    assert_eq!(rows(&[method(1)], true), [ran, "M1 runnable: 0 0 7"]);
+    assert_eq!(rows(&[], false), ["[unsampled] runnable: 0 0 7"]);
+}
+
+#[test]
 fn waits_go_to_the_place_of_then() {
     let mut books = Books::new(BOTH);
     books.start(T);
