@@ -58,10 +58,10 @@ static class Activities
         var set = type.GetMethod("SetCustomProperty");
         if (changed == null || stopped == null || name == null || get == null || set == null)
             return false;
-        isStopped = Late.Function<Func<Activity, bool>>(stopped);
-        displayName = Late.Function<Func<Activity, string?>>(name);
-        property = Late.Function<Func<Activity, string, object?>>(get);
-        setProperty = Late.Function<Action<Activity, string, object?>>(set);
+        isStopped = Late.Open<Func<Activity, bool>>(stopped);
+        displayName = Late.Open<Func<Activity, string?>>(name);
+        property = Late.Open<Func<Activity, string, object?>>(get);
+        setProperty = Late.Open<Action<Activity, string, object?>>(set);
         var handler = changed.EventHandlerType!;
         var argument = handler.GetGenericArguments()[0];
         var method = Late.Generic(typeof(Activities), nameof(OnCurrentChanged), argument);

@@ -10,7 +10,7 @@ namespace Corprof.Spans;
 static class Late
 {
     /// <summary>A method as a delegate of that type, whose first argument is the object.</summary>
-    public static T Function<T>(MethodInfo method) where T : Delegate =>
+    public static T Open<T>(MethodInfo method) where T : Delegate =>
         (T)method.CreateDelegate(typeof(T));
 
     /// <summary>A property of a class, for any object of it; null if there is none.</summary>
