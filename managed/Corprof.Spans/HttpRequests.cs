@@ -88,8 +88,9 @@ sealed class HttpRequests : IObserver<KeyValuePair<string, object?>>
         if (!isServers)
         {
             // Nobody traces it, or only the connection.
-            var span = from is { Activity: not null } ? from.Span : SpanIds.Random();
-            request = new Request(SpanIds.Random().Number, null, from);
+            var own = SpanIds.Random();
+            var span = from is { Activity: not null } ? from.Span : own;
+            request = new Request(own.Number, null, from);
             Flow.Current = Context.Enter(from, span, request, from?.Activity);
         }
         request!.IsHttp = true;

@@ -19,6 +19,10 @@ readonly struct SpanIds
     // The golden ratio: steps of it, mixed, are numbers without a pattern and without repetition.
     const long RandomStep = unchecked((long)0x9E3779B97F4A7C15);
 
+    // Any that are far from each other make three numbers of one.
+    const ulong SecondBits = 0xC2B2AE3D27D4EB4F;
+    const ulong ThirdBits = 0x165667B19E3779F9;
+
     static long randomState = BitConverter.ToInt64(Guid.NewGuid().ToByteArray(), 0);
 
     /// <summary>The trace's first eight bytes, in memory's order; then the others.</summary>
@@ -38,8 +42,15 @@ readonly struct SpanIds
     /// <summary>The id as the number that its hexadecimal digits are.</summary>
     public ulong Number => BinaryPrimitives.ReverseEndianness(Id);
 
-    /// <summary>Ids for a request that nobody traces.</summary>
-    public static SpanIds Random() => new(NextRandom(), NextRandom(), NextRandom());
+    /// <summary>
+    /// Ids for a request that nobody traces. Not for secrets; unlike a Guid it needs no system call
+    /// a request, and threads that begin some at the same time meet once.
+    /// </summary>
+    public static SpanIds Random()
+    {
+        var state = unchecked((ulong)Interlocked.Add(ref randomState, RandomStep));
+        return new(Mixed(state), Mixed(state ^ SecondBits), Mixed(state ^ ThirdBits));
+    }
 
     /// <summary>
     /// An activity's ids. A hierarchical one has no trace id, and as span id a hash of its own.
@@ -92,10 +103,6 @@ readonly struct SpanIds
             hash = unchecked((hash ^ letter) * FnvPrime);
         return Mixed(hash);
     }
-
-    /// <summary>Not for secrets; unlike a Guid it needs no system call a request.</summary>
-    static ulong NextRandom() =>
-        Mixed(unchecked((ulong)Interlocked.Add(ref randomState, RandomStep)));
 
     /// <summary>All bits depend on all others. Never 0, which would mean none.</summary>
     static ulong Mixed(ulong x)

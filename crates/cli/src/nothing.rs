@@ -16,7 +16,7 @@ use crate::value::{self, Value};
 const SHOWN: usize = 10;
 /// Why a program's samples may know of no requests.
 const NO_SPANS: &str = "the program ran without the startup hook (attached to, --spans false, or \
-                        no Corprof.Spans.dll beside the agent), or it had no requests";
+                        no Corprof.Spans.dll beside the agent)";
 /// The same where requests ended.
 const SHORT: &str = "requests ended, and no sample is of one: they were too short, or the files \
                      don't tell; --by endpoint shows them";
@@ -107,7 +107,7 @@ fn no_spans(loaded: &Loaded) -> &'static str {
     let profile = &loaded.profile;
     if !profile.endpoints.is_empty() {
         SHORT
-    } else if hook_ran(profile) {
+    } else if hook_ran(loaded) {
         NO_REQUESTS
     } else if loaded.was_left() {
         ATTACHED
@@ -116,8 +116,12 @@ fn no_spans(loaded: &Loaded) -> &'static str {
     }
 }
 
-/// Whether it is known that the startup hook ran: a stack has its code.
-fn hook_ran(profile: &Profile) -> bool {
+/// Whether it is known that the startup hook ran: it asked the agent, or a stack has its code.
+fn hook_ran(loaded: &Loaded) -> bool {
+    if loaded.report().is_some_and(|report| report.traced > 0) {
+        return true;
+    }
+    let profile = &loaded.profile;
     let files = profile.modules.iter().map(|module| profile.text(module.file));
     files.filter_map(|file| file.rsplit(['/', '\\']).next()).any(|name| name == HOOK)
 }

@@ -141,9 +141,15 @@ fn why_no_sample_is_of_a_request_is_told_as_far_as_it_is_known() {
     let values = Values { count: 1, cpu_ns: MS, ..Values::default() };
     add_samples(&mut hooked, "StartupHook.Initialize()", module, values);
     dir.write("hooked.pb.gz", &bytes(hooked));
-    let ran = dir.run(&["top", "hooked.pb.gz", "--by", "endpoint"]);
-    ran.check(0, &["no sample is of a request: the startup hook ran and saw no request of ASP"]);
-    assert!(!ran.err.contains("without the startup hook"), "{}", ran.err);
+    let mut traced = profile_of(1, 0);
+    traced.report.as_mut().unwrap().traced = 1;
+    dir.write("traced.pb.gz", &profile::pprof::write(&traced, Vec::new()).unwrap());
+    for file in ["hooked.pb.gz", "traced.pb.gz"] {
+        let ran = dir.run(&["top", file, "--by", "endpoint"]);
+        let why = "no sample is of a request: the startup hook ran and saw no request of ASP";
+        ran.check(0, &[why]);
+        assert!(!ran.err.contains("without the startup hook"), "{}", ran.err);
+    }
 }
 
 /// What left the program before its end was attached to it.

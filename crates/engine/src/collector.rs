@@ -400,6 +400,7 @@ impl Collector {
             wall_samples: end.wall_samples.saturating_sub(start.wall_samples),
             own_cpu_ns: end.own_cpu_ns.saturating_sub(start.own_cpu_ns),
             process_cpu_ns: end.process_cpu_ns.saturating_sub(start.process_cpu_ns),
+            traced: u64::from(self.spans.were_asked_for()),
             ..SelfReport::default()
         };
         for (loss, (end, start)) in Loss::ALL.iter().zip(end.losses.iter().zip(&start.losses)) {

@@ -33,6 +33,8 @@ pub struct Spans {
     rest: Arc<Rest>,
     /// Whether tracers are wanted, and the profiler runs.
     open: AtomicBool,
+    /// Whether a tracer was given a thread's context.
+    asked: AtomicBool,
     endpoints: Mutex<Numbers<Box<str>>>,
     label_sets: Mutex<Numbers<Labels>>,
 }
@@ -48,6 +50,7 @@ impl Spans {
             inbox,
             rest,
             open: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             endpoints: Mutex::new(endpoints),
             label_sets: Mutex::new(Numbers::new(LABEL_SETS_MAX)),
         }
@@ -90,8 +93,17 @@ impl Spans {
     #[must_use]
     pub fn own_context(&self) -> Option<&'static Context> {
         let context = self.is_open().then(|| self.registry.own_context()).flatten();
+        if context.is_some() {
+            self.asked.store(true, Ordering::Relaxed);
+        }
         self.rest.rouse();
         context
+    }
+
+    /// Whether a tracer was given a thread's context so far. It may keep it, and ask no more.
+    #[must_use]
+    pub fn were_asked_for(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// The number of an endpoint's name; that of `OTHERS` if there are too many, and 0 for none.

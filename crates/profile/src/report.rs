@@ -58,6 +58,9 @@ pub struct SelfReport {
     pub process_cpu_ns: u64,
     /// CPU nanoseconds of the sampled threads in the period, as the kernel counted them.
     pub sampled_cpu_ns: u64,
+    /// 1 if a tracer has asked for a thread's context since the process began, as the startup hook
+    /// does at its start; else 0.
+    pub traced: u64,
     /// Garbage collections that began, by generation.
     pub gc_collections: [u64; 3],
     /// Those of the last generation that went on beside the program.
@@ -180,7 +183,7 @@ enum Field<'a> {
 
 impl SelfReport {
     /// All plain fields: the one list from which comments are written and read.
-    fn fields(&mut self) -> [Field<'_>; 35] {
+    fn fields(&mut self) -> [Field<'_>; 36] {
         use Field::{Number, Text};
         let [gen0, gen1, gen2] = &mut self.gc_collections;
         [
@@ -202,6 +205,7 @@ impl SelfReport {
             Number("own_memory_bytes", &mut self.own_memory_bytes),
             Number("process_cpu_ns", &mut self.process_cpu_ns),
             Number("sampled_cpu_ns", &mut self.sampled_cpu_ns),
+            Number("traced", &mut self.traced),
             Number("gc.gen0", gen0),
             Number("gc.gen1", gen1),
             Number("gc.gen2", gen2),
@@ -296,8 +300,8 @@ impl SelfReport {
     }
 
     /// Adds a later period of the same process, or another process: counters and times add up,
-    /// memory, slowdown, the longest pause and the numbers of export are the larger, the rest
-    /// stays.
+    /// memory, slowdown, the longest pause, whether it is traced and the numbers of export are the
+    /// larger, the rest stays.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.gc_collections.iter_mut().zip(other.gc_collections) {
             *sum = sum.saturating_add(more);
@@ -328,6 +332,7 @@ impl SelfReport {
         }
         self.own_memory_bytes = self.own_memory_bytes.max(other.own_memory_bytes);
         self.slowdown = self.slowdown.max(other.slowdown);
+        self.traced = self.traced.max(other.traced);
         self.gc_pause_max_ns = self.gc_pause_max_ns.max(other.gc_pause_max_ns);
         self.losses.merge(&other.losses);
         self.ends.merge(&other.ends);
@@ -467,9 +472,10 @@ mod tests {
         sum.own_cpu_ns = 5;
         sum.gc_collections = [1, 2, 3];
         sum.gc_pause_max_ns = 9;
-        let more = SelfReport { own_cpu_ns: 7, gc_collections: [10, 20, 30], ..report() };
+        let more =
+            SelfReport { own_cpu_ns: 7, traced: 1, gc_collections: [10, 20, 30], ..report() };
         sum.merge(&SelfReport { gc_pause_max_ns: 8, ..more });
-        assert_eq!(sum.own_cpu_ns, 12);
+        assert_eq!((sum.own_cpu_ns, sum.traced), (12, 1));
         assert_eq!((sum.gc_collections, sum.gc_pause_max_ns), ([11, 22, 33], 9));
         assert_eq!(sum.losses.get(Loss::RingFull), 6);
         assert_eq!(sum.pid, 42);

@@ -75,6 +75,21 @@ fn the_first_activity_of_all_is_seen() -> Result<()> {
     Ok(())
 }
 
+/// Else nobody could tell a hook that saw no request from none.
+#[test]
+fn files_say_whether_the_hook_ran() -> Result<()> {
+    for has_hook in [true, false] {
+        let Some(session) = Session::new("traced", "plain", Net9)? else { return Ok(()) };
+        let session = session.args(["--seconds", "0.2"]);
+        let run = if has_hook { session.with_spans()?.run()? } else { session.run()? };
+        let mut checks = run.checks();
+        let traced = run.report.traced;
+        checks.that(traced == u64::from(has_hook), format!("{traced}, hook: {has_hook}"));
+        checks.done()?;
+    }
+    Ok(())
+}
+
 /// On old versions and on new ones, without an agent and with one that does nothing.
 #[test]
 fn without_a_profiler_it_does_nothing() -> Result<()> {
