@@ -143,13 +143,15 @@ pub fn run(
         results.put(&["memory"], value)?;
     }
     print!("{}", report::tables(&results));
-    let plots = if wanted.write { workspace::root().join(DOCUMENTS) } else { folder };
-    fs::create_dir_all(&plots)?;
+    if wanted.write {
+        let mut documents = Results::load(&workspace::root().join(DOCUMENTS).join(FILE))?;
+        documents.take(&results)?;
+        results = documents;
+    }
+    let plots = results.path().parent().context("a folder")?;
+    fs::create_dir_all(plots)?;
     for (name, svg) in report::plots(&results) {
         fs::write(plots.join(format!("{name}.svg")), svg)?;
-    }
-    if wanted.write {
-        fs::copy(results.path(), plots.join(FILE)).context("the results")?;
     }
     println!("\nnumbers: {}; plots: {}", results.path().display(), plots.display());
     Ok(())

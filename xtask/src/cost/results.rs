@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 pub struct Results {
     path: PathBuf,
     all: Value,
+    /// The places of what was put since it was loaded.
+    new: Vec<Vec<String>>,
 }
 
 impl Results {
@@ -20,7 +22,7 @@ impl Results {
                 .with_context(|| format!("{} is not JSON; remove it", path.display()))?,
             Err(_) => Value::Object(Map::new()),
         };
-        Ok(Self { path: path.to_owned(), all })
+        Ok(Self { path: path.to_owned(), all, new: Vec::new() })
     }
 
     /// Puts a value in its place, and writes the file.
@@ -30,12 +32,22 @@ impl Results {
             at = &mut at[*key];
         }
         *at = value;
+        self.new.push(place.iter().map(|key| (*key).to_owned()).collect());
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
         let mut text = serde_json::to_string_pretty(&self.all)?;
         text.push('\n');
         fs::write(&self.path, text).with_context(|| format!("{}", self.path.display()))
+    }
+
+    /// Takes in what has been put into another: what that doesn't have stays.
+    pub fn take(&mut self, other: &Self) -> Result<()> {
+        for place in &other.new {
+            let place: Vec<&str> = place.iter().map(String::as_str).collect();
+            self.put(&place, other.get(&place).clone())?;
+        }
+        Ok(())
     }
 
     /// What is in a place; null if nothing is.
@@ -63,6 +75,14 @@ mod tests {
         let again = Results::load(&path).unwrap();
         assert_eq!(again.get(&["peers", "cpu"]), &serde_json::json!({ "perf": 1, "scan": 2 }));
         assert!(again.get(&["nothing", "there"]).is_null());
+        // What was measured elsewhere takes the place of its own kind only.
+        let mut documents = Results::load(&folder.join("documents.json")).unwrap();
+        documents.put(&["memory"], 3.into()).unwrap();
+        documents.put(&["peers", "cpu", "perf"], 4.into()).unwrap();
+        documents.take(&results).unwrap();
+        let documents = Results::load(&folder.join("documents.json")).unwrap();
+        assert_eq!(documents.get(&["memory"]), &serde_json::json!(3));
+        assert_eq!(documents.get(&["peers"]), again.get(&["peers"]));
         fs::remove_dir_all(folder).unwrap();
     }
 }

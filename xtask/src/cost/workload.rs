@@ -43,7 +43,7 @@ const fn work(what: &'static str, threads: usize, idle: usize) -> Kind {
 pub const ALL: [Workload; 8] = [
     Workload {
         name: "cpu",
-        text: "computing, in requests of a millisecond",
+        text: "computing, 20 operations a request",
         kind: work("cpu", 2, 0),
     },
     Workload { name: "allocations", text: "allocating", kind: work("allocations", 2, 0) },
