@@ -168,6 +168,22 @@ fn all() -> impl Iterator<Item = &'static str> {
     cost::NAMES.into_iter().chain(benches).chain([MICRO, HANDLER, WAKE, THREADS, ATTACH, EXPORT])
 }
 
+/// The benchmarks that an option says something of; `--quick` is for all.
+fn used_by(option: &str) -> Vec<&'static str> {
+    match option {
+        "--workload" | "--setting" | "--series" => vec!["peers"],
+        "--curve" => vec!["curves"],
+        "--minutes" => vec!["memory"],
+        "--threads" | "--seconds" => vec![THREADS],
+        "--check" => vec![MICRO],
+        "--write" => cost::NAMES.to_vec(),
+        "--rounds" => {
+            vec!["peers", "latency", "start", "spans", "web", WAKE, ATTACH, EXPORT]
+        }
+        _ => all().collect(),
+    }
+}
+
 /// Runs the task.
 pub fn run(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|argument| argument == "--help") {
@@ -222,32 +238,41 @@ impl Asked {
     fn parse(arguments: &[String]) -> Result<Self> {
         let (mut names, mut threads) = (Vec::new(), Vec::new());
         let (mut seconds, mut wanted, mut check) = (None, Wanted::default(), false);
+        let mut options = Vec::new();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if let Some(name) = all().find(|name| name == argument) {
                 names.push(name);
                 continue;
             }
+            options.push(argument);
             if let Some(words) = Wanted::words(argument) {
-                let word = rest.next().context(USAGE)?;
-                ensure!(words.contains(&word.as_str()), "{argument} is one of {words:?}");
+                let words = words.as_slice();
+                let word = rest.next().filter(|word| words.contains(&word.as_str()));
+                let word = word.with_context(|| format!("{argument} is one of {words:?}"))?;
                 wanted.add(argument, word);
                 continue;
             }
+            let mut number = || number(argument, rest.next());
             match argument.as_str() {
                 "--quick" => wanted.quick = true,
                 "--write" => wanted.write = true,
                 "--check" => check = true,
-                "--rounds" => wanted.rounds = Some(number(rest.next())?),
-                "--minutes" => wanted.minutes = Some(number(rest.next())?),
-                "--series" => wanted.series = Some(number(rest.next())?),
-                "--threads" => threads.push(number(rest.next())?),
-                "--seconds" => seconds = Some(number(rest.next())? as u64),
+                "--rounds" => wanted.rounds = Some(number()?),
+                "--minutes" => wanted.minutes = Some(number()?),
+                "--series" => wanted.series = Some(number()?),
+                "--threads" => threads.push(number()?),
+                "--seconds" => seconds = Some(number()? as u64),
                 _ => bail!("{argument} is no benchmark and no option\n{USAGE}"),
             }
         }
         if names.is_empty() {
             names = all().collect();
+        }
+        for option in options {
+            let users = used_by(option);
+            let is_used = users.iter().any(|user| names.contains(user));
+            ensure!(is_used, "{option} is for {}, and {names:?} has none of it", users.join(", "));
         }
         if threads.is_empty() {
             threads = if wanted.quick { vec![100] } else { thread_cost::THREADS.to_vec() };
@@ -265,10 +290,10 @@ impl Asked {
     }
 }
 
-fn number(word: Option<&String>) -> Result<usize> {
-    let number: usize = word.context(USAGE)?.parse().context(USAGE)?;
-    ensure!(number > 0, "{USAGE}");
-    Ok(number)
+fn number(option: &str, word: Option<&String>) -> Result<usize> {
+    let number = word.and_then(|word| word.parse().ok()).filter(|number| *number > 0);
+    let found = word.map_or("nothing".to_owned(), |word| format!("{word:?}"));
+    number.with_context(|| format!("{option} needs a number from 1 on, and has {found}"))
 }
 
 /// What each setting's runs told, in the order of the bench's settings.
@@ -366,14 +391,27 @@ mod tests {
         let every = parsed(&[]).unwrap();
         assert_eq!(every.names, all().collect::<Vec<_>>());
         assert_eq!((every.rounds(), every.threads), (ROUNDS, thread_cost::THREADS.to_vec()));
-        let some = parsed(&["web", "--rounds", "3", "--threads", "5", "--threads", "7"]).unwrap();
-        assert_eq!((some.rounds(), some.names, some.threads), (3, vec!["web"], vec![5, 7]));
+        let words = ["web", "threads", "--rounds", "3", "--threads", "5", "--threads", "7"];
+        let some = parsed(&words).unwrap();
+        assert_eq!(
+            (some.rounds(), some.names, some.threads),
+            (3, vec!["web", THREADS], vec![5, 7])
+        );
         let peers =
             parsed(&["peers", "--setting", "perf", "--workload", "cpu", "--quick"]).unwrap();
         assert_eq!((peers.wanted.settings, peers.wanted.quick), (vec!["perf".to_owned()], true));
-        assert!(parsed(&["--setting", "web"]).is_err());
-        for wrong in [&["wbe"][..], &["--rounds"], &["--rounds", "0"], &["--rounds", "x"]] {
-            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        for (wrong, why) in [
+            (&["wbe"][..], "wbe is no benchmark and no option"),
+            (&["--setting", "web"], "--setting is one of [\"again\""),
+            (&["--workload"], "--workload is one of [\"cpu\""),
+            (&["--rounds"], "--rounds needs a number from 1 on, and has nothing"),
+            (&["--rounds", "0"], "needs a number from 1 on, and has \"0\""),
+            (&["--seconds", "x"], "needs a number from 1 on, and has \"x\""),
+            (&["start", "--minutes", "3"], "--minutes is for memory, and [\"start\"] has none"),
+            (&["wake", "--write"], "--write is for peers, curves"),
+        ] {
+            let error = parsed(wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong:?}: {error}");
         }
     }
 
