@@ -141,7 +141,9 @@ impl WindowsTools {
     /// If it does not end.
     pub fn run(&self, arguments: &[&str]) -> Result<Outcome> {
         const LIMIT: Duration = Duration::from_secs(120);
-        rig::run(self.command(arguments)?, LIMIT)
+        // The first Windows program starts Wine's services, with its own output. They stay as long
+        // as any runs, and that may be the one that waits for the answer of this.
+        rig::run_by_files(self.command(arguments)?, LIMIT)
     }
 
     /// What it said, of which nothing went wrong.

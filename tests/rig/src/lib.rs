@@ -50,7 +50,7 @@ pub use browser::Browser;
 pub use cargo::cargo;
 pub use compile::{CompileOptions, Compiler, OutputKind};
 pub use managed::Managed;
-pub use outcome::{Outcome, Overdue, run, run_watched};
+pub use outcome::{Outcome, Overdue, run, run_by_files, run_watched};
 pub use rig::Rig;
 pub use runtime::{
     Frameworks, Runtime,

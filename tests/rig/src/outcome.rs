@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::layout;
+
 /// The line of a test program that holds its facts.
 const TRUTH: &str = "TRUTH ";
 
@@ -79,8 +81,41 @@ pub fn run_watched(
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
     let status = wait(&mut child, limit, || watch(pid));
-    let (stdout, stderr) = (text(stdout), text(stderr));
-    match status? {
+    let said = [stdout, stderr].map(joined);
+    outcome(pid, &command, limit, status?, said)
+}
+
+/// Like [`run`], for a program that leaves others behind which hold its output open, as the first of
+/// Wine's may: what those say later is not waited for.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_by_files(mut command: Command, limit: Duration) -> Result<Outcome> {
+    let base = std::env::temp_dir().join(format!("rig-{}", layout::unique()));
+    let paths = ["out", "err"].map(|name| base.with_extension(name));
+    let [stdout, stderr] = paths.each_ref().map(fs::File::create);
+    command.stdin(Stdio::null()).stdout(stdout?).stderr(stderr?);
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let status = wait(&mut child, limit, || {});
+    let said = paths.map(|path| {
+        let bytes = fs::read(&path).unwrap_or_default();
+        // Nobody is there to be told.
+        let _gone = fs::remove_file(path);
+        bytes
+    });
+    outcome(child.id(), &command, limit, status?, said)
+}
+
+/// What became of a program, if it ended by itself.
+fn outcome(
+    pid: u32,
+    command: &Command,
+    limit: Duration,
+    status: Option<(ExitStatus, Duration)>,
+    said: [Vec<u8>; 2],
+) -> Result<Outcome> {
+    let [stdout, stderr] = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    match status {
         Some((status, cpu)) => Ok(Outcome { pid, status, cpu, stdout, stderr }),
         None => {
             let what = format!("{command:?} still ran and was killed; {stdout}{stderr}");
@@ -139,9 +174,8 @@ fn collect(mut source: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>
     })
 }
 
-fn text(reader: Option<thread::JoinHandle<Vec<u8>>>) -> String {
-    let bytes = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
+fn joined(reader: Option<thread::JoinHandle<Vec<u8>>>) -> Vec<u8> {
+    reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -176,6 +210,18 @@ mod tests {
         assert!(outcome.cpu >= Duration::from_millis(20), "{outcome:?}");
         let idle = shell("sleep 0.2", Duration::from_secs(60)).unwrap();
         assert!(idle.cpu < Duration::from_millis(100), "{idle:?}");
+    }
+
+    /// By pipes it would take as long as the one that was left.
+    #[test]
+    fn who_is_left_with_the_output_is_not_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; echo no >&2; exit 3"]);
+        let outcome = run_by_files(command, Duration::from_secs(60)).unwrap();
+        let said = (outcome.status.code(), outcome.stderr.as_str());
+        let left = outcome.stdout.trim();
+        assert!(Command::new("kill").arg(left).status().unwrap().success(), "{outcome:?}");
+        assert_eq!(said, (Some(3), "no\n"));
     }
 
     #[test]
