@@ -85,8 +85,8 @@ pub fn run_watched(
     outcome(pid, &command, limit, status?, said)
 }
 
-/// Like [`run`], for a program that leaves others behind which hold its output open, as the first of
-/// Wine's may: what those say later is not waited for.
+/// Like [`run`], for a program that leaves others behind which hold its output open, as the first
+/// of Wine's may: what those say later is not waited for.
 ///
 /// # Errors
 /// As [`run`].
