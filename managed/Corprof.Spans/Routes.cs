@@ -27,6 +27,7 @@ static class Routes
             return 0;
         // Weak, since programs that change their routes throw the old endpoints away.
         var route = Known.GetValue(endpoint, Route.Of);
+        // Asked for anew: a middleware may have given it another meanwhile, from a header.
         return route.Number(MethodOf(http));
     }
 

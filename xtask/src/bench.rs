@@ -29,7 +29,8 @@ names, all if none is given:
   latency    answers of a web service at a constant load [--rounds N]
   start      what a program pays that ends at once [--rounds N]
   memory     of a program that compiles without an end [--minutes N]
-  spans web  what a request costs [--rounds N]
+  spans pipeline web
+             what a request costs, alone, in ASP.NET Core, and under load [--rounds N]
   micro      the parts that work for each sample, alone [--check]
   handler    instructions of a walk, by depth
   wake       the least that a thread costs which wakes at the sampler's beat [--rounds N]
@@ -40,7 +41,7 @@ names, all if none is given:
 --check      fail if a count is not what it was; with --quick, as `cargo xtask test` does: only
              what is quickly counted, in programs that were built for tests
 --quick      only enough to see that it works
---write      have docs/performance hold the numbers and plots of the first five";
+--write      have docs/performance.md show the tables and plots of the first five";
 const ROUNDS: usize = 5;
 /// Benchmarks that need no .NET; see `micro_cost`, `handler_cost` and `wake_cost`.
 const MICRO: &str = "micro";
@@ -92,7 +93,7 @@ struct Bench {
     figures: &'static [Figure],
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     Bench {
         name: "spans",
         what: "What the startup hook adds to a switch of the execution context, and to a span",
@@ -122,6 +123,28 @@ const BENCHES: [Bench; 2] = [
                 text: "start and end of a request",
                 unit: "ns",
                 of: |truth| Some(truth.get("start_stop_ps")?.as_f64()? / 1e3),
+            },
+        ],
+    },
+    Bench {
+        name: "pipeline",
+        what: "A request through ASP.NET Core's pipeline on one thread, without a connection",
+        settings: &[Setting::Agent, Setting::Spans],
+        command: |rig| {
+            let mut command = rig.app("web")?.command(Net9)?;
+            command.args(["--pipeline", "100000"]);
+            Ok(command)
+        },
+        figures: &[
+            Figure {
+                text: "a request",
+                unit: "ns",
+                of: |truth| Some(truth.get("request_ps")?.as_f64()? / 1e3),
+            },
+            Figure {
+                text: "bytes allocated by it",
+                unit: "",
+                of: |truth| truth.get("request_bytes")?.as_f64(),
             },
         ],
     },
@@ -178,7 +201,7 @@ fn used_by(option: &str) -> Vec<&'static str> {
         "--check" => vec![MICRO],
         "--write" => cost::NAMES.to_vec(),
         "--rounds" => {
-            vec!["peers", "latency", "start", "spans", "web", WAKE, ATTACH, EXPORT]
+            vec!["peers", "latency", "start", "spans", "pipeline", "web", WAKE, ATTACH, EXPORT]
         }
         _ => all().collect(),
     }
@@ -274,6 +297,8 @@ impl Asked {
             let is_used = users.iter().any(|user| names.contains(user));
             ensure!(is_used, "{option} is for {}, and {names:?} has none of it", users.join(", "));
         }
+        let is_enough = !(wanted.quick && wanted.write);
+        ensure!(is_enough, "--write is for what was measured in full, and --quick is not");
         if threads.is_empty() {
             threads = if wanted.quick { vec![100] } else { thread_cost::THREADS.to_vec() };
         }
@@ -409,6 +434,7 @@ mod tests {
             (&["--seconds", "x"], "needs a number from 1 on, and has \"x\""),
             (&["start", "--minutes", "3"], "--minutes is for memory, and [\"start\"] has none"),
             (&["wake", "--write"], "--write is for peers, curves"),
+            (&["start", "--write", "--quick"], "--write is for what was measured in full"),
         ] {
             let error = parsed(wrong).unwrap_err().to_string();
             assert!(error.contains(why), "{wrong:?}: {error}");
@@ -423,7 +449,7 @@ mod tests {
             numbers.iter().map(told).collect()
         };
         let settings = [runs(&[100, 300, 200]), runs(&[100, 100, 100]), runs(&[50, 50, 400])];
-        let text = table(&BENCHES[1], &settings).unwrap();
+        let text = table(&BENCHES[2], &settings).unwrap();
         for part in [
             "| answers in 10 s | 200.0 (100.0 to 300.0) | 100.0 (100.0 to 100.0), ×0.500 |",
             "| 50.0 (50.0 to 400.0), ×0.250 |",

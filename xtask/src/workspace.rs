@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -91,6 +92,20 @@ impl Metadata {
         }
         built
     }
+}
+
+/// The commit that is worked on, shortened, with a plus if what is measured has changed since;
+/// `unknown` where there is no git.
+pub fn commit() -> String {
+    let git = |arguments: &[&str]| -> Option<String> {
+        let output = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let parts = ["crates", "managed", "tests", "xtask", "Cargo.lock"];
+    let changes = git(&[&["status", "--porcelain", "--"], &parts[..]].concat());
+    let plus = if changes.is_some_and(|changes| changes.is_empty()) { "" } else { "+" };
+    commit + plus
 }
 
 /// Asks cargo.

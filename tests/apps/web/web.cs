@@ -16,7 +16,7 @@ namespace Corprof.TestApps;
 /// <summary>
 /// A small web service: --port N (0 for any free one), and --load SECONDS to put itself under load
 /// from a child process with --clients N, and then to end. --cpu THOUSANDS is the work of a request
-/// that computes.
+/// that computes. With --pipeline ROUNDS it tells what a request costs that comes from nowhere.
 /// </summary>
 static class Web
 {
@@ -32,6 +32,11 @@ static class Web
         var arguments = new Arguments(words);
         if (arguments.Has("client-of"))
             return await Load.Run(arguments, Paths(arguments.Int("cpu", 100)));
+        if (arguments.Has("pipeline"))
+        {
+            await Pipeline.Run(arguments.Int("pipeline", 100_000));
+            return 0;
+        }
 
         await using var app = Build(arguments.Int("port", 0));
         await app.StartAsync();

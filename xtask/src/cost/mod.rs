@@ -2,6 +2,7 @@
 //! `start` and `memory`, and the tables and plots of what they came to.
 
 mod curves;
+mod document;
 mod event_pipe;
 mod latency;
 mod mappings;
@@ -19,11 +20,10 @@ mod statistics;
 mod subject;
 mod workload;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rig::Rig;
 
 use self::peers::{Place, Plan};
@@ -35,8 +35,10 @@ use crate::workspace;
 
 /// The benchmarks of this module.
 pub const NAMES: [&str; 5] = ["peers", "curves", "latency", "start", "memory"];
-/// Where the numbers and plots are that documents show.
-const DOCUMENTS: &str = "docs/performance";
+/// The document that shows what was measured.
+const DOCUMENT: &str = "docs/performance.md";
+/// Where its numbers and plots are.
+const NUMBERS: &str = "docs/performance";
 const FILE: &str = "costs.json";
 /// How long a turn is.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -103,7 +105,7 @@ impl Wanted {
     }
 }
 
-/// Runs those of these benchmarks that are asked for, and prints all that is known by then.
+/// Runs those of these benchmarks that are asked for, and prints what they came to.
 pub fn run(
     names: &[&str],
     wanted: &Wanted,
@@ -114,50 +116,57 @@ pub fn run(
     let folder = target.join("bench");
     let mut results = Results::load(&folder.join(FILE))?;
     let place = Place { rig, product, folder: &folder };
+    let commit = workspace::commit();
     if names.contains(&"peers") {
-        measure_peers(wanted, place, &mut results)?;
+        measure_peers(wanted, place, &mut results, &commit)?;
     }
     if names.contains(&"curves") {
         for (name, measure) in curves::ALL {
             if Wanted::has(&wanted.curves, name) {
                 let value = measure(place, wanted.quick)?;
-                results.put(&["curves", name], value)?;
+                results.put(&["curves", name], value, &commit)?;
             }
         }
     }
     if names.contains(&"latency") {
         let rounds = wanted.rounds.unwrap_or(if wanted.quick { 1 } else { 20 });
         let value = latency::measure(rounds, place)?;
-        results.put(&["latency"], value)?;
+        results.put(&["latency"], value, &commit)?;
     }
     if names.contains(&"start") {
         let rounds = wanted.rounds.unwrap_or(if wanted.quick { 1 } else { 15 });
         let value = start::measure(rounds, place)?;
-        results.put(&["start"], value)?;
+        results.put(&["start"], value, &commit)?;
     }
     if names.contains(&"memory") {
         let minutes = wanted.minutes.unwrap_or(MINUTES) as u64;
         let is_short = wanted.quick && wanted.minutes.is_none();
         let time = if is_short { QUICK_MEMORY } else { Duration::from_secs(60 * minutes) };
         let value = memory::measure(time, place)?;
-        results.put(&["memory"], value)?;
+        results.put(&["memory"], value, &commit)?;
     }
-    print!("{}", report::tables(&results));
+    for table in report::tables(&results.measured()) {
+        println!("\n{}", table.text.trim_end());
+    }
+    document::plots(&folder, &results)?;
+    println!("\nnumbers, also of earlier runs, and plots: {}", folder.display());
     if wanted.write {
-        let mut documents = Results::load(&workspace::root().join(DOCUMENTS).join(FILE))?;
+        let root = workspace::root();
+        let (document, numbers) = (root.join(DOCUMENT), root.join(NUMBERS));
+        let mut documents = Results::load(&numbers.join(FILE))?;
         documents.take(&results)?;
-        results = documents;
+        document::write(&document, &numbers, &documents)?;
+        println!("written into {DOCUMENT} and {NUMBERS}");
     }
-    let plots = results.path().parent().context("a folder")?;
-    fs::create_dir_all(plots)?;
-    for (name, svg) in report::plots(&results) {
-        fs::write(plots.join(format!("{name}.svg")), svg)?;
-    }
-    println!("\nnumbers: {}; plots: {}", results.path().display(), plots.display());
     Ok(())
 }
 
-fn measure_peers(wanted: &Wanted, place: Place<'_>, results: &mut Results) -> Result<()> {
+fn measure_peers(
+    wanted: &Wanted,
+    place: Place<'_>,
+    results: &mut Results,
+    commit: &str,
+) -> Result<()> {
     // With so many threads six processes of a kind don't fit into the kernel's 32,768.
     const CROWD: usize = 5_000;
     let plan = wanted.plan();
@@ -172,7 +181,8 @@ fn measure_peers(wanted: &Wanted, place: Place<'_>, results: &mut Results) -> Re
         };
         for settings in groups {
             for cost in peers::measure(&workload, &Plan { settings, ..plan.clone() }, place)? {
-                results.put(&["peers", workload.name, cost.setting.name()], cost.json())?;
+                let name = ["peers", workload.name, cost.setting.name()];
+                results.put(&name, cost.json(), commit)?;
             }
         }
     }

@@ -118,13 +118,13 @@ impl Plot {
         for ten in y.tens() {
             let at = y.at(ten);
             rule(svg, (x.start, at), (x.end, at));
-            text(svg, (x.start - 6.0, at + 4.0), "end", &number(ten), "");
+            text(svg, (x.start - 6.0, at + 4.0), "end", &grouped(ten), "");
         }
         if self.names.is_empty() {
             for ten in x.tens() {
                 let at = x.at(ten);
                 rule(svg, (at, y.start), (at, y.end));
-                text(svg, (at, y.start + 16.0), "middle", &number(ten), "");
+                text(svg, (at, y.start + 16.0), "middle", &grouped(ten), "");
             }
         }
         for (place, name) in self.names.iter().enumerate() {
@@ -189,11 +189,11 @@ fn text(svg: &mut String, at: (f64, f64), anchor: &str, text: &str, more: &str) 
     );
 }
 
-/// A power of ten as people write it.
-fn number(value: f64) -> String {
+/// A number as people write it: below a million, and whole from a thousand on.
+pub fn grouped(value: f64) -> String {
     if value >= 1_000.0 {
-        let thousands = value / 1_000.0;
-        return format!("{thousands},000");
+        let whole = value as u64;
+        return format!("{},{:03}", whole / 1_000, whole % 1_000);
     }
     format!("{value}")
 }
@@ -230,6 +230,12 @@ mod tests {
             }
         }
         assert!(plot(&[]).svg().contains("1,000"));
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        let written = [0.1, 30.0, 1_000.0, 10_250.0].map(grouped);
+        assert_eq!(written, ["0.1", "30", "1,000", "10,250"]);
     }
 
     #[test]

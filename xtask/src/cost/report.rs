@@ -1,28 +1,49 @@
 //! Tables and plots of what was measured.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::plot::{Line, Plot, Point};
+use super::plot::{Line, Plot, Point, grouped};
 use super::results::Results;
 use super::setting::{self, Setting};
 use super::workload::{self, Workload};
 
-/// All tables, as a document has them.
-pub fn tables(results: &Results) -> String {
-    let mut text = String::new();
-    let extra = |value: f64| format!("{:+.2}", (value - 1.0) * 100.0);
-    table(results, &mut text, "cpu", "Extra CPU time of an operation, in percent", &extra);
-    table(results, &mut text, "rate", "Operations a second, change in percent", &extra);
-    own(results, &mut text);
-    latency(results, &mut text);
-    start(results, &mut text);
-    memory(results, &mut text);
-    text
+/// A table, as a document has it.
+pub struct Table {
+    /// What it is called where a document has it.
+    pub name: &'static str,
+    /// A line that says what it is of, and the rows.
+    pub text: String,
 }
 
-/// The name of a setting's column.
+/// All tables of what is there.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let all = [
+        ("peers", ratios(results, "cpu", "Extra CPU time of an operation, in percent")),
+        ("operations", ratios(results, "rate", "Operations a second, change in percent")),
+        ("own-threads", own(results)),
+        ("latency", latency(results)),
+        ("depth", curve(results, "depth", "Extra CPU time of an operation, in percent, by frames")),
+        ("rate", curve(results, "rate", "The same by samples a second of a thread's CPU time")),
+        ("threads", threads(results)),
+        ("start", start(results)),
+        ("memory", memory(results)),
+    ];
+    let there = all.into_iter().filter_map(|(name, text)| Some(Table { name, text: text? }));
+    there.collect()
+}
+
+/// The first lines of a table.
+fn head(title: &str, commits: &BTreeSet<&str>, columns: &[impl AsRef<str>]) -> String {
+    let at: Vec<&str> = commits.iter().copied().collect();
+    let names: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
+    let rule = "---|".repeat(columns.len());
+    format!("{title} (at {}):\n\n| | {} |\n|---|{rule}\n", at.join(", "), names.join(" | "))
+}
+
+/// The settings that there is something of.
 fn columns(results: &Results) -> Vec<Setting> {
     let is_there = |setting: &Setting| {
         let name = setting.name();
@@ -31,78 +52,86 @@ fn columns(results: &Results) -> Vec<Setting> {
     setting::ALL.into_iter().filter(is_there).collect()
 }
 
-fn head(text: &mut String, title: &str, columns: &[&str]) {
-    let _always = writeln!(text, "\n{title}:\n\n| | {} |", columns.join(" | "));
-    let _always = writeln!(text, "|---|{}", "---|".repeat(columns.len()));
-}
-
-fn table(
-    results: &Results,
-    text: &mut String,
-    what: &str,
-    title: &str,
-    show: &dyn Fn(f64) -> String,
-) {
+/// What of each workload and setting is told as a ratio to that without a profiler.
+fn ratios(results: &Results, what: &str, title: &str) -> Option<String> {
     let settings = columns(results);
     if settings.is_empty() {
-        return;
+        return None;
     }
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let names: Vec<&str> = settings.iter().map(|setting| setting.text()).collect();
-    head(text, title, &names);
+    let mut text = head(title, &results.commits(&["peers"]), &names);
     for workload in workload::ALL {
-        let cells: Vec<String> = settings
-            .iter()
-            .map(|setting| {
-                let value = results.get(&["peers", workload.name, setting.name(), what]);
-                let at = |key: &str| value[key].as_f64().map(show);
-                match (at("median"), at("low"), at("high")) {
-                    (Some(median), Some(low), Some(high)) => format!("{median} ({low} to {high})"),
-                    _ => String::new(),
-                }
-            })
-            .collect();
-        if cells.iter().any(|cell| !cell.is_empty()) {
-            let _always = writeln!(text, "| {} | {} |", workload.text, cells.join(" | "));
+        if results.get(&["peers", workload.name]).is_null() {
+            continue;
         }
+        let _always = write!(text, "| {} |", workload.text);
+        for setting in &settings {
+            let value = results.get(&["peers", workload.name, setting.name(), what]);
+            let at = |key: &str| value[key].as_f64().map(percent);
+            text.push_str(&interval(at("median"), at("low"), at("high")));
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+/// A cell with a change in percent, and the ends of its interval.
+fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
+    match (median, low, high) {
+        (Some(median), Some(low), Some(high)) => {
+            format!(" {median:+.2} ({low:+.2} to {high:+.2}) |")
+        }
+        _ => " not measured |".to_owned(),
     }
 }
 
 /// What the profiler's threads use, which the kernel counts exactly.
-fn own(results: &Results, text: &mut String) {
-    let rows: Vec<(Workload, f64, f64, f64)> = workload::ALL
+fn own(results: &Results) -> Option<String> {
+    let settings = [Setting::Timer, Setting::Spans];
+    let of = |workload: &Workload, setting: Setting, key: &str| {
+        results.get(&["peers", workload.name, setting.name(), key]).as_f64()
+    };
+    let operation = |workload: &Workload| {
+        settings.iter().find_map(|setting| of(workload, *setting, "bare_cpu_ns"))
+    };
+    let rows: Vec<(Workload, f64)> = workload::ALL
         .into_iter()
-        .filter_map(|workload| {
-            let of = |setting: Setting, key: &str| {
-                results.get(&["peers", workload.name, setting.name(), key]).as_f64()
-            };
-            let cpu_us = of(Setting::Timer, "bare_cpu_ns")? / 1e3;
-            let timer = of(Setting::Timer, "own_threads")? * 100.0;
-            let spans = of(Setting::Spans, "own_threads").unwrap_or(f64::NAN) * 100.0;
-            Some((workload, cpu_us, timer, spans))
-        })
+        .filter_map(|workload| operation(&workload).map(|nanos| (workload, nanos)))
         .collect();
     if rows.is_empty() {
-        return;
+        return None;
     }
     let title = "CPU time of the profiler's threads, in percent of an operation's";
-    head(text, title, &["an operation", "corprof, without spans", "corprof"]);
-    for (workload, cpu_us, timer, spans) in rows {
-        let name = workload.text;
-        let _always = writeln!(text, "| {name} | {cpu_us:.1} µs | {timer:.2} | {spans:.2} |");
+    let columns = ["an operation", settings[0].text(), settings[1].text()];
+    let mut text = head(title, &results.commits(&["peers"]), &columns);
+    for (workload, nanos) in rows {
+        let _always = write!(text, "| {} | {:.1} µs |", workload.text, nanos / 1e3);
+        for setting in settings {
+            let share = of(&workload, setting, "own_threads");
+            text.push_str(
+                &share.map_or(" not measured |".to_owned(), |share| {
+                    format!(" {:.2} |", share * 100.0)
+                }),
+            );
+        }
+        text.push('\n');
     }
+    Some(text)
 }
 
-fn latency(results: &Results, text: &mut String) {
+fn latency(results: &Results) -> Option<String> {
     let latency = results.get(&["latency"]);
-    let Some(rate) = latency["answers_a_second"].as_f64() else { return };
-    let title = format!("How long answers take, at {rate:.0} a second, and ratios of rounds");
+    let rate = latency["answers_a_second"].as_f64()?;
+    let title =
+        format!("How long answers take, at {} a second, and ratios of rounds", grouped(rate));
     let settings = [Setting::Bare, Setting::Timer, Setting::Spans];
-    head(text, &title, &settings.map(Setting::text));
+    let mut text = head(&title, &results.commits(&["latency"]), &settings.map(Setting::text));
     for name in ["p50", "p99", "p99.9"] {
         let _always = write!(text, "| {name} |");
         for setting in settings {
             let at = |key: &str| latency[name][setting.name()][key].as_f64().unwrap_or(f64::NAN);
-            let _always = write!(text, " {:.0} µs", at("us"));
+            let _always = write!(text, " {} µs", grouped(at("us").round()));
             if setting != Setting::Bare {
                 let [ratio, low, high] = ["ratio", "low", "high"].map(at);
                 let _always = write!(text, ", {ratio:.3} ({low:.3} to {high:.3})");
@@ -111,15 +140,53 @@ fn latency(results: &Results, text: &mut String) {
         }
         text.push('\n');
     }
+    Some(text)
 }
 
-fn start(results: &Results, text: &mut String) {
+/// A curve's points as rows, each line as a column.
+fn curve(results: &Results, name: &str, title: &str) -> Option<String> {
+    let lines = lines(results.get(&["curves", name]));
+    let first = lines.first()?;
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut text = head(title, &results.commits(&["curves", name]), &names);
+    for Point { x, .. } in &first.points {
+        let _always = write!(text, "| {} |", grouped(*x));
+        for line in &lines {
+            let point = line.points.iter().find(|point| point.x == *x);
+            text.push_str(&interval(
+                point.map(|point| point.y),
+                point.map(|point| point.low),
+                point.map(|point| point.high),
+            ));
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+fn threads(results: &Results) -> Option<String> {
+    let lines = lines(results.get(&["curves", "threads"]));
+    let [agent, event_pipe] = lines.as_slice() else { return None };
+    let title = "CPU time of programs whose threads wait, in percent of a processor";
+    let commits = results.commits(&["curves", "threads"]);
+    let mut text = head(title, &commits, &["the agent's threads", "EventPipe", "ratio"]);
+    for (agent, event_pipe) in agent.points.iter().zip(&event_pipe.points) {
+        let (ours, theirs) = (agent.y, event_pipe.y);
+        let count = grouped(agent.x);
+        let _always =
+            writeln!(text, "| {count} | {ours:.3} | {theirs:.2} | {:.0} |", theirs / ours);
+    }
+    Some(text)
+}
+
+fn start(results: &Results) -> Option<String> {
     let start = results.get(&["start"]);
     if start.is_null() {
-        return;
+        return None;
     }
     let title = "A program that does nothing, from its start to its end";
-    head(text, title, &["CPU time", "more than without", "the runtime waits for the agent"]);
+    let columns = ["CPU time", "more than without", "the runtime waits for the agent"];
+    let mut text = head(title, &results.commits(&["start"]), &columns);
     for setting in [Setting::Bare, Setting::Timer, Setting::Spans] {
         let of = &start[setting.name()];
         let at = |key: &str| of[key].as_f64();
@@ -133,34 +200,32 @@ fn start(results: &Results, text: &mut String) {
         }
         let _always = writeln!(text, " {} |", of["ready"].as_str().unwrap_or_default());
     }
+    Some(text)
 }
 
 /// What is told of memory, and under which name.
 const MEMORY: [(&str, &str); 9] = [
     ("bare_mib", "no profiler"),
     ("agent_mib", "corprof, without spans"),
-    ("arenas_more_mib", "of this the program's arenas"),
+    ("arenas_more_mib", "the program's arenas, more"),
     ("library_mib", "the agent's library"),
     ("mapped_mib", "what it has mapped"),
     ("own_arenas_mib", "its threads' arenas"),
     ("shared_more_mib", "first heap and other memory, more"),
     ("sum_mib", "these four"),
-    ("own_mib", "the agent by its own count"),
+    ("own_mib", "its own count"),
 ];
 
-fn memory(results: &Results, text: &mut String) {
+fn memory(results: &Results) -> Option<String> {
     let memory = results.get(&["memory"]);
     let parts = |key: &str| -> Vec<f64> {
         memory[key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
     };
     let columns = MEMORY.map(|(key, _)| parts(key));
-    let rows = columns.iter().map(Vec::len).min().unwrap_or_default();
-    if rows == 0 {
-        return;
-    }
+    let rows = columns.iter().map(Vec::len).min().filter(|rows| *rows > 0)?;
     let seconds = memory["seconds"].as_u64().unwrap_or_default();
     let title = format!("Memory of a program that compiles for {seconds} s, medians of parts, MiB");
-    head(text, &title, &MEMORY.map(|(_, name)| name));
+    let mut text = head(&title, &results.commits(&["memory"]), &MEMORY.map(|(_, name)| name));
     for row in 0..rows {
         let _always = write!(text, "| part {} |", row + 1);
         for value in columns.iter().filter_map(|column| column.get(row)) {
@@ -168,6 +233,7 @@ fn memory(results: &Results, text: &mut String) {
         }
         text.push('\n');
     }
+    Some(text)
 }
 
 /// All plots, with their names.
@@ -241,21 +307,42 @@ mod tests {
     fn what_was_measured_is_shown_and_nothing_else() {
         let path = std::env::temp_dir().join(format!("report-{}.json", std::process::id()));
         let mut results = Results::load(&path).unwrap();
-        assert_eq!(tables(&results), "");
+        assert!(tables(&results).is_empty());
         assert!(plots(&results).is_empty());
         let estimate = |median| json!({ "median": median, "low": 0.99, "high": 1.5 });
         let cost = json!({ "cpu": estimate(1.25), "rate": estimate(0.75), "own_threads": 0.001,
                            "bare_cpu_ns": 50_000.0 });
-        results.put(&["peers", "web", "timer"], cost).unwrap();
-        let line = json!([{ "setting": "timer", "points": [[10, 0.1, 0.05, 0.2]] }]);
-        results.put(&["curves", "depth"], line).unwrap();
-        let text = tables(&results);
-        for part in ["+25.00 (-1.00 to +50.00)", "-25.00 (-1.00", "| 50.0 µs | 0.10 | NaN |"] {
+        results.put(&["peers", "web", "spans"], cost, "a1").unwrap();
+        let line = |name| json!({ "setting": name, "points": [[1000, 0.1, 0.05, 0.2]] });
+        results.put(&["curves", "depth"], json!([line("timer"), line("perf")]), "b2").unwrap();
+        let tables = tables(&results);
+        let text: String = tables.iter().map(|table| table.text.as_str()).collect();
+        for part in [
+            "in percent (at a1):\n\n| | corprof |\n|---|---|\n",
+            "+25.00 (-1.00 to +50.00)",
+            "-25.00 (-1.00",
+            "| 50.0 µs | not measured | 0.10 |",
+            "by frames (at b2):",
+            "| 1,000 | +0.10 (+0.05 to +0.20) | +0.10 (+0.05 to +0.20) |\n",
+        ] {
             assert!(text.contains(part), "no {part} in\n{text}");
         }
+        let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        assert_eq!(names, ["peers", "operations", "own-threads", "depth"]);
         let plots = plots(&results);
         assert_eq!(plots.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["peers", "depth"]);
         assert!(plots[1].1.contains("corprof, without spans"));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_table_of_idle_threads_has_ratios() {
+        let path = std::env::temp_dir().join(format!("threads-{}.json", std::process::id()));
+        let mut results = Results::load(&path).unwrap();
+        let line = |cost| json!({ "setting": "timer", "points": [[10_000, cost, cost, cost]] });
+        results.put(&["curves", "threads"], json!([line(0.1), line(98.5)]), "a1").unwrap();
+        let text = &tables(&results)[0].text;
+        assert!(text.contains("| 10,000 | 0.100 | 98.50 | 985 |"), "{text}");
         std::fs::remove_file(path).unwrap();
     }
 }

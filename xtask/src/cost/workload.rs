@@ -43,7 +43,7 @@ const fn work(what: &'static str, threads: usize, idle: usize) -> Kind {
 pub const ALL: [Workload; 8] = [
     Workload { name: "cpu", text: "computing, 20 operations a request", kind: work("cpu", 2, 0) },
     Workload { name: "allocations", text: "allocating", kind: work("allocations", 2, 0) },
-    Workload { name: "web", text: "ASP.NET Core, requests of 50 µs", kind: Kind::Web },
+    Workload { name: "web", text: "ASP.NET Core", kind: Kind::Web },
     Workload { name: "locks", text: "4 threads and one lock", kind: work("locks", 4, 0) },
     Workload { name: "exceptions", text: "throwing", kind: work("exceptions", 2, 0) },
     Workload {
