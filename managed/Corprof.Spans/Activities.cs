@@ -166,6 +166,10 @@ static class Activities
             return begun;
         if (IsHosting(activity))
             return null;
+        // Back from its child: found without a walk to the root, which ends somewhere.
+        if (from?.Activity is Activity child && !IsHosting(child)
+            && ReferenceEquals(child.Parent, activity))
+            return from.Request;
         if (activity.Parent is { } parent)
             return from != null && IsOf(from, parent) ? from.Request : RequestOf(from, parent);
         // Its parent is in another process, or in this one and known by its ids only.

@@ -119,7 +119,17 @@ fn label(name: &str, note: &str, room: Option<usize>) -> String {
 
 /// A text without control characters: a name in somebody's file must not speak to the terminal.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+    let speaks = |letter: char| letter.is_control() || turns(letter);
+    text.chars().map(|letter| if speaks(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+/// Whether it has a terminal write from the right to the left, numbers and all, or back
+/// (Unicode's `Bidi_Control`).
+fn turns(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 #[cfg(test)]
@@ -136,6 +146,15 @@ mod tests {
             [line("12 ms", "Shop.Run()"), line("3", "Shop.Very.Long.Namespace.Type.Load(int)")];
         let text = render(&["cpu", "cpu %"], "function", &lines, width);
         anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn names_do_not_speak_to_the_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[31m\n\u{202e}b\u{2066}"),
+            "a\u{fffd}[31m\u{fffd}\u{fffd}b\u{fffd}"
+        );
+        assert_eq!(printable("Prüfung<T>(שלום)"), "Prüfung<T>(שלום)");
     }
 
     #[test]

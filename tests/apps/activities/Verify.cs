@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Generic;
 using System.Diagnostics;
 using System.Linq;
 using System.Threading;
@@ -19,8 +20,8 @@ static class Verify
     {
         new (string, Func<Task>)[]
         {
-            ("nested", Nested), ("async", Async), ("threads", Threads), ("legacy", Legacy),
-            ("hierarchical", Hierarchical), ("out of order", OutOfOrder),
+            ("nested", Nested), ("deep", Deep), ("async", Async), ("threads", Threads),
+            ("legacy", Legacy), ("hierarchical", Hierarchical), ("out of order", OutOfOrder),
             ("set by hand", SetByHand), ("remote parents", RemoteParents),
             ("suppressed flow", SuppressedFlow), ("labels", LabelsNest),
             ("labels and spans", LabelsAndSpans), ("left behind", LeftBehind),
@@ -80,6 +81,26 @@ static class Verify
             Has(root, root);
         }
         Has(null, null);
+        return Task.CompletedTask;
+    }
+
+    // Deeper than contexts are remembered, and than the way to a root is looked for.
+    static Task Deep()
+    {
+        const int Depth = 3000;
+        using var root = Source.StartActivity("root");
+        var stack = new Stack<Activity>();
+        for (var i = 0; i < Depth; i++)
+        {
+            stack.Push(Source.StartActivity("deeper")!);
+            Has(stack.Peek(), root);
+        }
+        while (stack.TryPop(out var activity))
+        {
+            Has(activity, root);
+            activity.Dispose();
+        }
+        Has(root, root);
         return Task.CompletedTask;
     }
 
