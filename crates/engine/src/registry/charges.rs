@@ -55,8 +55,8 @@ impl Registry {
         let ids = if lists { thread_ids().unwrap_or_default() } else { Vec::new() };
         let mut threads = self.lock();
         if threads.stopped {
-            // Nobody is tracked any more: what the program still does is nobody's.
-            self.charge_unseen(&mut threads, process_ns, &[], |_, _| {});
+            // All was charged as it was stopped, up to the clocks of that instant: what the program
+            // has done since is no profile's.
             return (ids, Readings::default());
         }
         self.charge_lagging(&threads);

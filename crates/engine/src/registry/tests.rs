@@ -381,6 +381,22 @@ fn threads_that_nobody_saw_are_charged_to_nobody() {
     }
 }
 
+#[test]
+fn what_comes_after_the_end_is_charged_to_nobody_and_no_thread() {
+    const WORK_NS: u64 = 100_000_000;
+    let registry = native_registry();
+    registry.begin(true);
+    assert!(registry.stop().is_some());
+    drop(events(&registry.inbox));
+    work(WORK_NS);
+    // The ticker goes on until the last profile is written.
+    let _settled = registry.settle(true);
+    let late = events(&registry.inbox);
+    let is_charge =
+        |event: &Event| matches!(event, Event::Unsampled { .. } | Event::CpuRest { .. });
+    assert!(!late.iter().any(is_charge), "{late:?}");
+}
+
 /// A thread that computes for so long, and then sleeps until told otherwise.
 fn worker(cpu_ns: u64) -> (u32, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>) {
     let (tell, told) = std::sync::mpsc::channel();
