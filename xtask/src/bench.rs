@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rig::{Net8, Net9, Rig};
 use serde_json::Value;
 
-use crate::cost::{self, Wanted};
+use crate::cost::{self, Wanted, statistics};
 use crate::product::{self, Product};
 use crate::{
     attach_cost, export_cost, handler_cost, micro_cost, thread_cost, wake_cost, workspace,
@@ -37,6 +37,7 @@ names, all if none is given:
   threads    many threads that wait [--threads N]... [--seconds N]
   attach     a service that the profiler has left [--rounds N]
   export     a service that sends its profiles [--rounds N]
+and, alone: cargo xtask bench serve [--minutes N], twenty agents that push to `corprof serve`
 
 --check      fail if a count is not what it was; with --quick, as `cargo xtask test` does: only
              what is quickly counted, in programs that were built for tests
@@ -390,7 +391,7 @@ fn table(bench: &Bench, runs: &[Vec<Value>]) -> Result<String> {
 
 /// A median, from the least to the most, and as a part of the first setting's.
 fn cell(sorted: &[f64], unit: &str, first: &mut Option<f64>) -> String {
-    let median = sorted[sorted.len() / 2];
+    let median = statistics::median(sorted).unwrap_or(f64::NAN);
     let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     let spread = format!("{median:.1}{unit} ({least:.1} to {most:.1})");
@@ -448,12 +449,12 @@ mod tests {
                 |n: &u64| serde_json::json!({ "load_answers": n, "process_cpu_ns": 2_000_000u64 });
             numbers.iter().map(told).collect()
         };
-        let settings = [runs(&[100, 300, 200]), runs(&[100, 100, 100]), runs(&[50, 50, 400])];
+        let settings = [runs(&[100, 300, 150, 250]), runs(&[100; 4]), runs(&[50, 50, 400, 50])];
         let text = table(&BENCHES[2], &settings).unwrap();
         for part in [
             "| answers in 10 s | 200.0 (100.0 to 300.0) | 100.0 (100.0 to 100.0), ×0.500 |",
             "| 50.0 (50.0 to 400.0), ×0.250 |",
-            "| CPU time of the service for an answer | 10.0 us (6.7 to 20.0) | 20.0 us",
+            "| CPU time of the service for an answer | 10.7 us (6.7 to 20.0) | 20.0 us",
         ] {
             assert!(text.contains(part), "no {part} in\n{text}");
         }

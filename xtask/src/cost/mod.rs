@@ -16,7 +16,7 @@ mod results;
 pub mod service;
 mod setting;
 mod start;
-mod statistics;
+pub mod statistics;
 mod subject;
 mod workload;
 
