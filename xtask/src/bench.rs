@@ -121,9 +121,19 @@ const BENCHES: [Bench; 3] = [
                 of: |truth| Some(truth.get("child_start_stop_ps")?.as_f64()? / 1e3),
             },
             Figure {
+                text: "bytes allocated by these",
+                unit: "",
+                of: |truth| truth.get("child_start_stop_bytes")?.as_f64(),
+            },
+            Figure {
                 text: "start and end of a request",
                 unit: "ns",
                 of: |truth| Some(truth.get("start_stop_ps")?.as_f64()? / 1e3),
+            },
+            Figure {
+                text: "bytes allocated by these",
+                unit: "",
+                of: |truth| truth.get("start_stop_bytes")?.as_f64(),
             },
         ],
     },
